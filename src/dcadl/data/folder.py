@@ -1,0 +1,153 @@
+"""A folder with one sub-folder of pictures per class."""
+
+import unicodedata
+import warnings
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from dcadl.data.bunch import labelled
+from dcadl.data.images import IMAGE_SUFFIXES, Filter, Size, as_height_width, check_same_size, decode
+from dcadl.data.parallel import parallel_map, with_progress
+from dcadl.data.rows import MappedRows, Rows
+
+OnError = Literal["raise", "skip"]
+
+
+class Listing(NamedTuple):
+    """What a folder of classes holds, before anything is decoded."""
+
+    files: list[Path]
+    target: Any  # (n,) class of each file
+    names: list[str]  # classes in order
+    ignored: list[Path]  # files that are not pictures by their ending
+
+
+def image_folder(
+    path: str | Path,
+    *,
+    size: Size = None,
+    color: bool = False,
+    filter: Filter = "area",
+    on_error: OnError = "raise",
+    memmap: str | Path | None = None,
+    n_jobs: int | None = -1,
+    progress: bool | None = None,
+) -> Bunch:
+    """
+    Pictures and labels from a folder with one sub-folder per class.
+
+    Parameters
+    ----------
+    path : the folder; classes are its sub-folders in alphabetical order, read to any depth
+    size : (height, width) for all pictures; None needs them to share one size already
+    color : keep three channels instead of grey
+    filter : how pixels are combined when the size changes
+    on_error : "raise" reads everything, then names every unreadable file; "skip" leaves them out
+    memmap : a new `.npy` file to hold the pixels, memory-mapped: for folders larger than memory
+    n_jobs : threads that decode; -1 is every core
+    progress : draw a bar; None draws it on a terminal only
+
+    Returns
+    -------
+    Bunch with `data` (n, pixels), `images` (n, H, W[, 3]) uint8, `target`, `target_names`, `filenames`,
+    `skipped` (unreadable files), `ignored` (files that are no pictures by their ending) and `DESCR`.
+    """
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f'on_error must be "raise" or "skip"; got {on_error!r}.')
+    size = as_height_width(size)
+    listing = list_folder(path, on_error=on_error)
+
+    def attempt(file: Path) -> Any:
+        try:
+            return decode(file, size=size, color=color, filter=filter)
+        except ValueError as error:
+            return error
+
+    outcomes = with_progress(
+        parallel_map(attempt, listing.files, n_jobs), len(listing.files), "reading images", progress
+    )
+    rows = Rows(len(listing.files)) if memmap is None else MappedRows(len(listing.files), Path(memmap))
+    with rows:
+        kept, bad = _collect(listing.files, outcomes, rows)
+        if bad and (on_error == "raise" or not kept):
+            raise ValueError(_complaint(bad))
+        images = rows.finish()
+    files = [str(listing.files[i]) for i in kept]
+    return labelled(
+        images,
+        listing.target[kept],
+        listing.names,
+        filenames=np.array(files),
+        skipped=[str(error) for error in bad],
+        ignored=[str(file) for file in listing.ignored],
+        DESCR=f"{len(files)} pictures of {len(listing.names)} classes from {path}",
+    )
+
+
+def list_folder(path: str | Path, *, on_error: OnError = "raise") -> Listing:
+    """Files and classes of a folder; an empty class is refused, or left out with a warning."""
+    path = Path(path)
+    if not path.is_dir():
+        raise FileNotFoundError(f"expected a folder with one sub-folder per class; nothing at {path}")
+    folders = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if not folders:
+        raise ValueError(f"expected one sub-folder per class in {path}; found no sub-folders.")
+    _refuse_same_names(folders)
+    held = {folder: _files_below(folder) for folder in folders}
+    pictures = {folder: [f for f in files if _is_picture(f)] for folder, files in held.items()}
+    empty = [folder.name for folder in folders if not pictures[folder]]
+    if len(empty) == len(folders) or (empty and on_error == "raise"):
+        raise ValueError(f"class folders without a picture in {path}: {', '.join(empty)}.")
+    if empty:
+        warnings.warn(f"left out class folders without a picture: {', '.join(empty)}", stacklevel=3)
+    folders = [folder for folder in folders if pictures[folder]]
+    return Listing(
+        files=[file for folder in folders for file in pictures[folder]],
+        target=np.repeat(np.arange(len(folders)), [len(pictures[folder]) for folder in folders]),
+        names=[folder.name for folder in folders],
+        ignored=[f for files in held.values() for f in files if not _is_picture(f)],
+    )
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
+
+
+def _is_picture(file: Path) -> bool:
+    return file.suffix.lower() in IMAGE_SUFFIXES
+
+
+def _refuse_same_names(folders: list[Path]) -> None:
+    """Two folders that differ in case, accents' encoding or outer blanks only are one class by mistake."""
+    seen: dict[str, Path] = {}
+    for folder in folders:
+        key = unicodedata.normalize("NFC", folder.name).strip().casefold()
+        if key in seen:
+            raise ValueError(
+                f"two folders name one class: {seen[key].name!r} and {folder.name!r}. Merge them."
+            )
+        seen[key] = folder
+
+
+def _collect(files: list[Path], outcomes: Any, rows: Rows) -> tuple[list[int], list[ValueError]]:
+    """Store what was decoded; say which files were kept and which errors came."""
+    kept: list[int] = []
+    bad: list[ValueError] = []
+    for i, outcome in enumerate(outcomes):
+        if isinstance(outcome, ValueError):
+            bad.append(outcome)
+            continue
+        check_same_size(files[i], outcome, rows.shape or outcome.shape)
+        rows.append(outcome)
+        kept.append(i)
+    return kept, bad
+
+
+def _complaint(bad: list[ValueError], shown: int = 20) -> str:
+    lines = [f"  {error}" for error in bad[:shown]]
+    more = [f"  … and {len(bad) - shown} more"] if len(bad) > shown else []
+    head = f'{len(bad)} files cannot be read (on_error="skip" leaves them out):'
+    return "\n".join([head, *lines, *more])

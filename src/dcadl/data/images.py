@@ -1,0 +1,170 @@
+"""One picture from disk to a uint8 array: orientation, bit depth, colour model, transparency, size."""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from PIL import Image, ImageOps
+
+Size = int | tuple[int, int] | None
+Filter = Literal["area", "bilinear", "bicubic", "lanczos", "nearest"]
+
+IMAGE_SUFFIXES = frozenset(
+    (".bmp", ".dib", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm")
+    + (".tif", ".tiff", ".webp")
+)
+FILTERS = {
+    "area": Image.Resampling.BOX,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+    "nearest": Image.Resampling.NEAREST,
+}
+# what Pillow's decoders are known to raise on damaged files
+DECODER_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
+
+
+def decode(path: str | Path, *, size: Size = None, color: bool = False, filter: Filter = "area") -> Any:
+    """
+    The picture at `path` as uint8, shape (height, width) in grey or (height, width, 3) in colour.
+
+    EXIF orientation is applied, transparency is laid over white, 16-bit values are divided by 257,
+    CMYK becomes RGB, and of an animation the first frame is taken. Grey is the luma of ITU-R 601.
+
+    Parameters
+    ----------
+    path : an image file
+    size : (height, width), or one number for a square; None keeps the picture's own
+    color : keep three channels
+    filter : how pixels are combined when the size changes; "area" averages the pixels covered
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no image file at {path}")
+    try:
+        with Image.open(path) as opened:
+            picture = _plain(ImageOps.exif_transpose(opened), color)
+            return np.asarray(resize(picture, size, filter))
+    except DECODER_ERRORS as error:
+        raise ValueError(f"cannot read {path} as an image: {error}") from error
+
+
+def read_images(
+    paths: Sequence[str | Path], *, size: Size = None, color: bool = False, filter: Filter = "area"
+) -> Any:
+    """
+    Loose image files as one uint8 array (n, height, width) or (n, height, width, 3).
+
+    With `size=None` all pictures must share one size. An unreadable file is a ValueError with its name.
+    """
+    if not paths:
+        raise ValueError("expected at least one image file; got none.")
+    pictures = [decode(path, size=size, color=color, filter=filter) for path in paths]
+    for path, picture in zip(paths, pictures):
+        check_same_size(path, picture, pictures[0].shape)
+    return np.stack(pictures)
+
+
+def check_same_size(path: str | Path, picture: Any, shape: tuple[int, ...]) -> None:
+    """Refuse a picture that cannot be stacked with the others."""
+    if picture.shape != shape:
+        raise ValueError(
+            f"all images must have one size; {path} is {picture.shape[0]}×{picture.shape[1]}, "
+            f"others are {shape[0]}×{shape[1]}. Give size=(height, width) to resize them."
+        )
+
+
+def as_height_width(size: Size) -> tuple[int, int] | None:
+    """Size as (height, width): one number means a square."""
+    if size is None:
+        return None
+    height, width = (size, size) if isinstance(size, int | np.integer) else size
+    if int(height) < 1 or int(width) < 1:
+        raise ValueError(f"size must be positive (height, width); got {size}.")
+    return int(height), int(width)
+
+
+def resize(picture: Image.Image, size: Size, filter: Filter = "area") -> Image.Image:
+    """The picture at (height, width)."""
+    if filter not in FILTERS:
+        raise ValueError(f"filter must be one of {', '.join(FILTERS)}; got {filter!r}.")
+    wanted = as_height_width(size)
+    if wanted is None or wanted == (picture.height, picture.width):
+        return picture
+    height, width = wanted
+    whole = picture.height % height == 0 and picture.width % width == 0
+    if filter == "area" and whole and picture.mode != "F":
+        # reduce() rounds once; resize() would round after each axis
+        return picture.reduce((picture.width // width, picture.height // height))
+    return picture.resize((width, height), FILTERS[filter])
+
+
+def conform(images: Any, size: Size, color: bool, filter: Filter = "area") -> Any:
+    """Images already in an array (n, H, W[, 3]) brought to a size and to grey or colour; dtype is kept."""
+    if images.ndim == 4 and images.shape[-1] in (3, 4) and not color:
+        images = _luma(images[..., :3])
+    elif images.ndim == 4 and images.shape[-1] == 1:
+        images = images[..., 0]
+    if color and images.ndim == 3:
+        images = np.repeat(images[..., None], 3, axis=-1)
+    wanted = as_height_width(size)
+    if wanted is None or wanted == images.shape[1:3]:
+        return images
+    return np.stack([_resize_array(image, wanted, filter) for image in images])
+
+
+def _luma(images: Any) -> Any:
+    """Grey of RGB arrays by the weights Pillow uses."""
+    grey = images @ np.array([0.299, 0.587, 0.114])
+    return (np.rint(grey) if np.issubdtype(images.dtype, np.integer) else grey).astype(images.dtype)
+
+
+def _resize_array(image: Any, size: tuple[int, int], filter: Filter) -> Any:
+    """One array resized channel by channel, in float unless it is uint8."""
+    if image.ndim == 3:
+        return np.stack([_resize_array(image[..., c], size, filter) for c in range(image.shape[-1])], axis=-1)
+    if image.dtype == np.uint8:
+        return np.asarray(resize(Image.fromarray(np.ascontiguousarray(image)), size, filter))
+    resized = np.asarray(resize(Image.fromarray(image.astype(np.float32)), size, filter))
+    return (np.rint(resized) if np.issubdtype(image.dtype, np.integer) else resized).astype(image.dtype)
+
+
+def _plain(picture: Image.Image, color: bool) -> Image.Image:
+    """Any of Pillow's modes as "L" or "RGB"."""
+    if picture.mode[0] in "IF":
+        picture = _eight_bits(picture)
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        white = Image.new("RGBA", picture.size, "white")
+        picture = Image.alpha_composite(white, picture)
+    if color or picture.mode not in ("L", "1"):
+        picture = picture.convert("RGB")
+    return picture if color else picture.convert("L")
+
+
+def _eight_bits(picture: Image.Image) -> Image.Image:
+    """16-bit integers divided by 257 (so white stays white), floats in [0, 1] times 255."""
+    values = np.asarray(picture)
+    if picture.mode == "F":
+        low, top, scale = float(np.nanmin(values)), 1.0, 255.0
+    else:
+        low, top, scale = float(values.min()), 65535.0, 255.0 / 65535.0
+    if not (low >= 0 and values.max() <= top):
+        raise ValueError(f"expected values in 0..{top:g}; got {low:g}..{values.max():g}.")
+    return Image.fromarray(np.rint(values * scale).astype(np.uint8))

@@ -1,0 +1,118 @@
+"""Labelled data a user names: a folder of class folders, an archive of one, or a `.npz` / `.mat` file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from dcadl.data.bunch import flat_labels, labelled
+from dcadl.data.folder import OnError, image_folder
+from dcadl.data.images import Size, as_height_width, conform
+from dcadl.data.mat import read_arrays
+
+SAMPLE_KEYS = ("images", "X", "data", "features", "fea", "featureMat", "x", "faces")
+LABEL_KEYS = ("labels", "y", "target", "gnd", "labelMat", "label", "targets", "Y")
+NAME_KEYS = ("class_names", "target_names", "classes")
+# files that keep a training and a test part apart: they are joined, training part first
+PARTS = (
+    ("train_images", "train_labels", "test_images", "test_labels"),
+    ("x_train", "y_train", "x_test", "y_test"),
+    ("X_train", "y_train", "X_test", "y_test"),
+)
+
+
+def read_labelled(
+    path: str | Path, *, size: Size = None, color: bool = False, on_error: OnError = "raise"
+) -> Bunch:
+    """
+    Samples and labels from whatever `path` is.
+
+    A folder with one sub-folder per class is read by `image_folder`, with `size`, `color` and `on_error`.
+    A `.npz` or `.mat` file must hold samples (images, X, data, features, fea, featureMat) and labels
+    (labels, y, target, gnd, labelMat), samples in rows or in columns.
+
+    Returns
+    -------
+    Bunch with `data` (n, features), `target` 0 … C-1, `target_names`, `DESCR`; for pictures also `images`
+    (n, H, W) or (n, H, W, 3); for folders also `filenames` and `skipped`; `train_size` where the file keeps
+    a training and a test part.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return image_folder(path, size=size, color=color, on_error=on_error)
+    if path.suffix.lower() in (".npz", ".mat"):
+        return bunch_of_arrays(read_arrays(path), path, size=size, color=color)
+    if path.exists():
+        raise ValueError(f"expected a folder of class folders, a .npz or a .mat file; got {path}.")
+    raise FileNotFoundError(f"no data at {path}")
+
+
+def bunch_of_arrays(
+    arrays: dict[str, Any], path: Path, *, size: Size = None, color: bool = False, **extra: Any
+) -> Bunch:
+    """Arrays by name as a Bunch, whichever of the common names they use."""
+    arrays = _join_parts(arrays, extra)
+    samples_key = _pick(arrays, SAMPLE_KEYS, "samples", path)
+    labels_key = _pick(arrays, LABEL_KEYS, "labels", path)
+    labels = flat_labels(arrays[labels_key])
+    samples = by_row(arrays[samples_key], len(labels), columns_first=samples_key == "featureMat")
+    _check_numbers(samples, samples_key, path)
+    samples = _shaped(samples, size, color)
+    names = next((arrays[key] for key in NAME_KEYS if key in arrays and arrays[key].dtype.kind == "U"), None)
+    if "names" in arrays and len(arrays["names"]) == len(labels):
+        extra["filenames"] = arrays["names"]
+    extra.setdefault("DESCR", f"{len(labels)} samples from {path.name} ({samples_key}, {labels_key})")
+    return labelled(samples, labels, names, **extra)
+
+
+def by_row(samples: Any, n: int, columns_first: bool = False) -> Any:
+    """Samples along the first axis, whichever axis of length n they lie on."""
+    ends = (samples.shape[:1] == (n,), samples.shape[-1:] == (n,))
+    if samples.ndim < 2 or not any(ends):
+        raise ValueError(
+            f"expected {n} samples in rows or columns, as many as labels; got shape {samples.shape}."
+        )
+    in_columns = ends[1] and (columns_first or not ends[0])
+    return np.moveaxis(samples, -1, 0) if in_columns else samples
+
+
+def _pick(arrays: dict[str, Any], keys: Sequence[str], what: str, path: Path) -> str:
+    for key in keys:
+        if key in arrays:
+            return key
+    found = ", ".join(sorted(arrays)) or "nothing"
+    raise ValueError(f"{path} holds no {what}: expected one of {', '.join(keys)}; found {found}.")
+
+
+def _join_parts(arrays: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+    for keys in PARTS:
+        if all(key in arrays for key in keys):
+            train, train_labels, test, test_labels = (arrays[key] for key in keys)
+            extra["train_size"] = len(train_labels.ravel())
+            joined = {"images": np.concatenate([train, test])}
+            return joined | {"labels": np.concatenate([train_labels.ravel(), test_labels.ravel()])}
+    return arrays
+
+
+def _check_numbers(samples: Any, key: str, path: Path) -> None:
+    if samples.dtype.kind not in "buif":
+        raise ValueError(f"{key} of {path} must hold numbers; got {samples.dtype}.")
+    if samples.dtype.kind == "f" and not np.isfinite(samples).all():
+        raise ValueError(f"{key} of {path} holds NaN or infinite values.")
+
+
+def _shaped(samples: Any, size: Size, color: bool) -> Any:
+    """Pictures brought to size; rows folded into pictures where `size` says how."""
+    if samples.ndim > 2:
+        return conform(samples, size, color)
+    wanted = as_height_width(size)
+    if wanted is None:
+        return samples
+    height, width = wanted
+    if samples.shape[1] != height * width:
+        raise ValueError(
+            f"size {height}×{width} needs rows of {height * width} values; got {samples.shape[1]}."
+        )
+    return samples.reshape(len(samples), height, width)
