@@ -1,0 +1,47 @@
+"""MNIST's own file format: big-endian header, then bytes; plain or gzipped."""
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from dcadl.data.bunch import labelled
+
+UNSIGNED_BYTES = 8  # type code in the header
+PARTS = ("train", "t10k")
+
+
+def read_mnist(folder: Path) -> Bunch:
+    """Training and test part, in this order, from the four files of the original distribution."""
+    images = [read_idx(_find(folder, f"{part}-images", "3")) for part in PARTS]
+    labels = [read_idx(_find(folder, f"{part}-labels", "1")) for part in PARTS]
+    return labelled(np.concatenate(images), np.concatenate(labels), train_size=len(labels[0]))
+
+
+def read_idx(path: Path) -> Any:
+    """The array of one IDX file of bytes."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            zeros, kind, axes = struct.unpack(">HBB", file.read(4))
+            if zeros != 0 or kind != UNSIGNED_BYTES:
+                raise ValueError("its header is not that of an IDX file of bytes")
+            shape = struct.unpack(f">{axes}I", file.read(4 * axes))
+            size = int(np.prod(shape, dtype=object))
+            content = file.read(size)  # never more than the header promises
+    except (OSError, EOFError, struct.error, zlib.error, ValueError) as error:
+        raise ValueError(f"cannot read {path} as an IDX file: {error}") from error
+    if len(content) != size:
+        raise ValueError(f"{path} is cut short: expected {size} bytes after its header; got {len(content)}.")
+    return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+
+
+def _find(folder: Path, stem: str, axes: str) -> Path:
+    names = [f"{stem}{dot}idx{axes}-ubyte{gz}" for dot in "-." for gz in ("", ".gz")]
+    for name in names:
+        for path in sorted(folder.rglob(name)):
+            return path
+    raise FileNotFoundError(f"expected {names[0]} or {names[1]} below {folder}; found neither.")

@@ -1,0 +1,46 @@
+"""Codes of one image → one vector: words pooled over the cells of a spatial pyramid."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from dcadl.data.coding import Codes
+from dcadl.data.sift import Grid
+
+Pooling = Literal["max", "mean"]
+
+
+def pyramid_cells(grid: Grid, shape: tuple[int, ...], level: int) -> Any:
+    """Cell 0 … level²-1 of every patch, row by row of the grid: the one its centre lies in."""
+    row, column = (
+        np.floor((centres + 0.5) * level / length).astype(np.intp)
+        for centres, length in zip((grid.rows, grid.columns), shape)
+    )
+    return (row[:, None] * level + column[None, :]).ravel()
+
+
+def pool(
+    codes: Codes, n_words: int, grid: Grid, shape: tuple[int, ...], *, levels: Sequence[int], how: Pooling
+) -> Any:
+    """
+    Pooled codes (Σ level² · n_words,) float32, level after level, cell after cell.
+
+    A word that no patch of a cell uses has value zero there, so a maximum is never negative.
+    """
+    pooled = [
+        _pool_level(codes, n_words, pyramid_cells(grid, shape, level), level * level, how) for level in levels
+    ]
+    return np.concatenate(pooled)
+
+
+def _pool_level(codes: Codes, n_words: int, cells: Any, n_cells: int, how: Pooling) -> Any:
+    places = (cells[:, None] * n_words + codes.words).ravel()
+    values = codes.weights.ravel()
+    if how == "max":
+        pooled = np.zeros(n_cells * n_words, dtype=np.float32)
+        np.maximum.at(pooled, places, values)
+        return pooled
+    sums = np.bincount(places, weights=values, minlength=n_cells * n_words)
+    patches = np.maximum(np.bincount(cells, minlength=n_cells), 1)  # an empty cell stays zero
+    return (sums.reshape(n_cells, n_words) / patches[:, None]).ravel().astype(np.float32)
