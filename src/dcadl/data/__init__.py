@@ -4,6 +4,16 @@ from dcadl.data.folder import image_folder
 from dcadl.data.images import read_images
 from dcadl.data.labelled import read_labelled
 from dcadl.data.load import load
+from dcadl.data.pyramid import SpatialPyramid
 from dcadl.data.split import Split, repeated_splits, split
 
-__all__ = ["Split", "image_folder", "load", "read_images", "read_labelled", "repeated_splits", "split"]
+__all__ = [
+    "SpatialPyramid",
+    "Split",
+    "image_folder",
+    "load",
+    "read_images",
+    "read_labelled",
+    "repeated_splits",
+    "split",
+]

@@ -1,7 +1,7 @@
 """Codes of one image → one vector: words pooled over the cells of a spatial pyramid."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,27 +11,35 @@ from dcadl.data.sift import Grid
 Pooling = Literal["max", "mean"]
 
 
-def pyramid_cells(grid: Grid, shape: tuple[int, ...], level: int) -> Any:
+class Cells(NamedTuple):
+    """Where the patches of an image lie, and the pyramid over it."""
+
+    grid: Grid
+    shape: tuple[int, int]  # of the image
+    levels: Sequence[int]  # cells along each side
+
+
+def pool(codes: Codes, n_words: int, cells: Cells, how: Pooling) -> Any:
+    """
+    Pooled codes (Σ level² · n_words,) float32, level after level, cell after cell.
+
+    A word that no patch of a cell uses has value zero there, so a maximum is never negative.
+    """
+    return np.concatenate(
+        [
+            _pool_level(codes, n_words, cell_of_patch(cells.grid, cells.shape, level), level * level, how)
+            for level in cells.levels
+        ]
+    )
+
+
+def cell_of_patch(grid: Grid, shape: tuple[int, int], level: int) -> Any:
     """Cell 0 … level²-1 of every patch, row by row of the grid: the one its centre lies in."""
     row, column = (
         np.floor((centres + 0.5) * level / length).astype(np.intp)
         for centres, length in zip((grid.rows, grid.columns), shape)
     )
     return (row[:, None] * level + column[None, :]).ravel()
-
-
-def pool(
-    codes: Codes, n_words: int, grid: Grid, shape: tuple[int, ...], *, levels: Sequence[int], how: Pooling
-) -> Any:
-    """
-    Pooled codes (Σ level² · n_words,) float32, level after level, cell after cell.
-
-    A word that no patch of a cell uses has value zero there, so a maximum is never negative.
-    """
-    pooled = [
-        _pool_level(codes, n_words, pyramid_cells(grid, shape, level), level * level, how) for level in levels
-    ]
-    return np.concatenate(pooled)
 
 
 def _pool_level(codes: Codes, n_words: int, cells: Any, n_cells: int, how: Pooling) -> Any:

@@ -1,0 +1,56 @@
+"""Arrays on disk under the hash of all they were made from: an interrupted run finds its work again."""
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def digest(*parts: Any) -> str:
+    """SHA-256 of arrays (values, shape and type) and texts, in order."""
+    state = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            state.update(f"{part.dtype.str}{part.shape}".encode())
+            state.update(np.ascontiguousarray(part).data)
+        else:
+            state.update(str(part).encode())
+        state.update(b"\0")
+    return state.hexdigest()
+
+
+class ArrayCache:
+    """One `.npy` file for each key below a folder; without a folder it keeps nothing."""
+
+    def __init__(self, folder: str | Path | None) -> None:
+        self.folder = None if folder is None else Path(folder)
+
+    def get(self, key: str) -> Any:
+        """The array stored under the key, or None; a damaged file counts as absent."""
+        if self.folder is None:
+            return None
+        try:
+            return np.load(self._place(key), allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            return None
+
+    def put(self, key: str, array: Any) -> None:
+        """Store an array; its file appears complete or not at all."""
+        if self.folder is None:
+            return
+        place = self._place(key)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part = place.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")
+        try:
+            with part.open("wb") as file:
+                np.save(file, array, allow_pickle=False)
+            os.replace(part, place)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _place(self, key: str) -> Path:
+        assert self.folder is not None
+        return self.folder / key[:2] / f"{key}.npy"
