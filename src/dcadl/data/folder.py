@@ -2,6 +2,8 @@
 
 import unicodedata
 import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +25,13 @@ class Listing(NamedTuple):
     target: Any  # (n,) class of each file
     names: list[str]  # classes in order
     ignored: list[Path]  # files that are not pictures by their ending
+
+
+class Survey(NamedTuple):
+    """What reading every picture of a listing showed."""
+
+    shapes: list[tuple[int, ...]]
+    bad: list[ValueError]
 
 
 def image_folder(
@@ -59,16 +68,8 @@ def image_folder(
         raise ValueError(f'on_error must be "raise" or "skip"; got {on_error!r}.')
     size = as_height_width(size)
     listing = list_folder(path, on_error=on_error)
-
-    def attempt(file: Path) -> Any:
-        try:
-            return decode(file, size=size, color=color, filter=filter)
-        except ValueError as error:
-            return error
-
-    outcomes = with_progress(
-        parallel_map(attempt, listing.files, n_jobs), len(listing.files), "reading images", progress
-    )
+    read = partial(decode, size=size, color=color, filter=filter)
+    outcomes = _attempts(read, listing.files, n_jobs, progress)
     rows = Rows(len(listing.files)) if memmap is None else MappedRows(len(listing.files), Path(memmap))
     with rows:
         kept, bad = _collect(listing.files, outcomes, rows)
@@ -110,6 +111,29 @@ def list_folder(path: str | Path, *, on_error: OnError = "raise") -> Listing:
         names=[folder.name for folder in folders],
         ignored=[f for files in held.values() for f in files if not _is_picture(f)],
     )
+
+
+def survey(listing: Listing, progress: bool | None = None) -> Survey:
+    """Sizes of all pictures and the errors of those that cannot be read; keeps no pixels."""
+    outcomes = list(_attempts(lambda file: decode(file).shape, listing.files, -1, progress))
+    return Survey(
+        shapes=[outcome for outcome in outcomes if not isinstance(outcome, ValueError)],
+        bad=[outcome for outcome in outcomes if isinstance(outcome, ValueError)],
+    )
+
+
+def _attempts(
+    read: Callable[[Path], Any], files: list[Path], n_jobs: int | None, progress: bool | None
+) -> Iterator[Any]:
+    """What each file gives, or the ValueError it raises, in order."""
+
+    def attempt(file: Path) -> Any:
+        try:
+            return read(file)
+        except ValueError as error:
+            return error
+
+    return with_progress(parallel_map(attempt, files, n_jobs), len(files), "reading images", progress)
 
 
 def _files_below(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from dcadl.data.archives import is_archive, unpacked
 from dcadl.data.bunch import flat_labels, labelled
 from dcadl.data.folder import OnError, image_folder
 from dcadl.data.images import Size, as_height_width, conform
@@ -29,7 +30,8 @@ def read_labelled(
     """
     Samples and labels from whatever `path` is.
 
-    A folder with one sub-folder per class is read by `image_folder`, with `size`, `color` and `on_error`.
+    A folder with one sub-folder per class, or an archive of one, is read by `image_folder` with `size`,
+    `color` and `on_error`.
     A `.npz` or `.mat` file must hold samples (images, X, data, features, fea, featureMat) and labels
     (labels, y, target, gnd, labelMat), samples in rows or in columns.
 
@@ -44,8 +46,10 @@ def read_labelled(
         return image_folder(path, size=size, color=color, on_error=on_error)
     if path.suffix.lower() in (".npz", ".mat"):
         return bunch_of_arrays(read_arrays(path), path, size=size, color=color)
+    if path.is_file() and is_archive(path):
+        return image_folder(unpacked(path), size=size, color=color, on_error=on_error)
     if path.exists():
-        raise ValueError(f"expected a folder of class folders, a .npz or a .mat file; got {path}.")
+        raise ValueError(f"expected a folder of class folders, an archive of one, .npz or .mat; got {path}.")
     raise FileNotFoundError(f"no data at {path}")
 
 

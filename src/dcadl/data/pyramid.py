@@ -19,7 +19,7 @@ from dcadl.data.npz import write_npz
 from dcadl.data.parallel import parallel_map, with_progress, worker_count
 from dcadl.data.pca import Directions, principal_directions, project
 from dcadl.data.pooling import Cells, Pooling, pool
-from dcadl.data.sift import Grid, dense_sift
+from dcadl.data.sift import Grid, dense_sift, rooted
 from dcadl.data.sources import Source, as_sources, grey_image, source_name
 
 VERSION = 1  # part of every cache key: raise it when the same parameters give other features
@@ -40,6 +40,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     pooling : "max" or "mean" over the patches of a cell
     patch, step : side and distance of the SIFT patches in pixels
     contrast : patches with less gradient than this (grey range 1) get short descriptors instead of noisy ones
+    root : take RootSIFT, the square root of each descriptor over its sum
     max_side : larger pictures are shrunk to this
     neighbours : words of one LLC code
     n_components : PCA to this many dimensions, or to as many as the training images span; None for no PCA
@@ -70,6 +71,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         patch: int = 16,
         step: int = 6,
         contrast: float = 0.5,
+        root: bool = True,
         max_side: int = 300,
         neighbours: int = 5,
         n_components: int | None = None,
@@ -87,6 +89,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         self.patch = patch
         self.step = step
         self.contrast = contrast
+        self.root = root
         self.max_side = max_side
         self.neighbours = neighbours
         self.n_components = n_components
@@ -239,7 +242,8 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         return image
 
     def _describe(self, image: Any) -> tuple[Any, Grid]:
-        return dense_sift(image, patch=self.patch, step=self.step, floor=self.contrast)
+        descriptors, grid = dense_sift(image, patch=self.patch, step=self.step, floor=self.contrast)
+        return (rooted(descriptors) if self.root else descriptors), grid
 
     def _map(self, work: Any, sources: list[Source], title: str) -> Iterator[Any]:
         """Work on (index, image) pairs; each thread keeps to one core, so products must not start more."""

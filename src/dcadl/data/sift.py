@@ -91,6 +91,11 @@ def unit(counts: Any, floor: float = 0.0) -> Any:
     return counts * (np.minimum(faint, 1) / again)
 
 
+def rooted(descriptors: Any) -> Any:
+    """RootSIFT: √(x / ‖x‖₁), so that products of two descriptors compare them as distributions do (Hellinger)."""
+    return np.sqrt(descriptors / np.maximum(descriptors.sum(axis=1, keepdims=True), 1))
+
+
 def _centres(length: int, patch: int, step: int) -> Any:
     """Centres along one axis, the unused margin shared between both ends."""
     start = (length - patch) % step // 2
