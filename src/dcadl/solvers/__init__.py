@@ -1,1 +1,1 @@
-
+"""One module per method, one shared loop, and the walk over chunks."""

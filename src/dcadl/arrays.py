@@ -1,0 +1,135 @@
+"""Arrays out to a library and device, and home again: the only file that names torch or cupy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from array_api_compat import (
+    array_namespace,
+    is_cupy_namespace,
+    is_numpy_namespace,
+    is_torch_namespace,
+)
+from array_api_compat import (
+    device as device_of,
+)
+from scipy.linalg import cho_factor, cho_solve
+
+__all__ = [
+    "Array",
+    "array_namespace",
+    "check_backend",
+    "device_of",
+    "fetch",
+    "is_numpy",
+    "on_host",
+    "send",
+    "spd_solver",
+    "sync",
+    "wide",
+    "zeros",
+]
+
+Array = Any  # an array of any library that follows the array API standard
+
+
+def check_backend(backend: str) -> None:
+    """Refuse a backend that is unknown or not installed, saying what to do."""
+    library, _, where = str(backend).partition(":")
+    if library == "numpy" and not where:
+        return
+    if library == "torch":
+        torch = _import_torch()
+        if where.startswith("cuda") and not torch.cuda.is_available():
+            raise ValueError(
+                f"backend={backend!r} needs a CUDA device, and torch sees none; use backend='torch'."
+            )
+        if where and where != "cpu" and not where.startswith(("cuda", "mps")):
+            raise ValueError(f"backend must name a torch device such as 'torch:cuda'; got {backend!r}.")
+        return
+    if library == "cupy" and not where:
+        _import_cupy()
+        return
+    raise ValueError(f"backend must be 'numpy', 'torch', 'torch:cuda' or 'cupy'; got {backend!r}.")
+
+
+def send(x: Any, backend: str) -> Array:
+    """`x` as an array of the backend, on its device, with its dtype kept."""
+    library, _, where = backend.partition(":")
+    if library == "torch":
+        torch = _import_torch()
+        tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(x))
+        return tensor.to(where or "cpu")
+    if library == "cupy":
+        return _import_cupy().asarray(x)
+    return x
+
+
+def fetch(x: Any) -> np.ndarray:
+    """`x` as a NumPy array, whatever it was."""
+    if hasattr(x, "detach"):  # torch
+        return x.detach().cpu().numpy()
+    if hasattr(x, "get") and type(x).__module__.startswith("cupy"):
+        return x.get()
+    return np.asarray(x)
+
+
+def sync(x: Array) -> None:
+    """Wait until `x` is computed, so that a clock read next is honest."""
+    xp = array_namespace(x)
+    if is_torch_namespace(xp) and x.is_cuda:
+        _import_torch().cuda.synchronize(x.device)
+    elif is_cupy_namespace(xp):
+        _import_cupy().cuda.get_current_stream().synchronize()
+
+
+def is_numpy(x: Array) -> bool:
+    """Whether `x` lives in host memory as NumPy's own."""
+    return is_numpy_namespace(array_namespace(x))
+
+
+def on_host(x: Array) -> bool:
+    """Whether `x` lies in the memory of the processor, whatever its library."""
+    return not str(device_of(x)).startswith(("cuda", "mps", "<CUDA"))
+
+
+def wide(x: Array) -> Array:
+    """`x` in float64: the small solves are conditioned beyond float32."""
+    xp = array_namespace(x)
+    return xp.astype(x, xp.float64)
+
+
+def spd_solver(A: Array) -> Callable[[Array], Array]:
+    """B ↦ A⁻¹B for a symmetric positive definite A, factored once (Cholesky where the library has it)."""
+    xp = array_namespace(A)
+    if is_numpy_namespace(xp):
+        factor = cho_factor(A, lower=True, check_finite=False)
+        return lambda B: cho_solve(factor, B, check_finite=False)
+    if is_torch_namespace(xp):
+        torch = _import_torch()
+        lower = torch.linalg.cholesky(A)
+        return lambda B: torch.cholesky_solve(B, lower)
+    return lambda B: xp.linalg.solve(A, B)  # the standard has no triangular solve
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Zeros of `shape` in the library, dtype and device of `like`."""
+    return array_namespace(like).zeros(shape, dtype=like.dtype, device=device_of(like))
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise ValueError("backend 'torch' needs PyTorch: pip install 'dcadl[torch]'.") from None
+    return torch
+
+
+def _import_cupy() -> Any:
+    try:
+        import cupy
+    except ImportError:
+        raise ValueError("backend 'cupy' needs CuPy: install the cupy package that fits your CUDA.") from None
+    return cupy

@@ -1,0 +1,113 @@
+"""Checks at the door: images to rows, labels to one-hot, weights, and parameters."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+
+from dcadl.ops.normalise import NORMALISATIONS
+from dcadl.ops.patches import Grid, patch_grid
+
+DTYPES = [np.float32, np.float64]  # anything else, such as 8-bit pixels, becomes float32
+
+
+def fit_rows(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Training images as rows, labels, and the shape of one image."""
+    shape = _sample_shape(X)
+    X, y = validate_data(estimator, _as_rows(X), y, dtype=DTYPES)
+    check_classification_targets(y)
+    given = getattr(estimator, "image_shape", None)
+    if given is None:
+        return X, y, shape or (X.shape[1],)
+    given = tuple(np.atleast_1d(given).tolist())
+    if math.prod(given) != X.shape[1] or (shape and shape not in (given, (*given, 1))):
+        raise ValueError(
+            f"image_shape must match the data; got {given} for samples of shape {shape or (X.shape[1],)}."
+        )
+    return X, y, given
+
+
+def predict_rows(estimator: Any, X: Any, image_shape: tuple[int, ...]) -> np.ndarray:
+    """Images to predict, as rows, of the shape that was fitted."""
+    shape = _sample_shape(X)
+    if shape and shape not in (image_shape, (*image_shape, 1)) and len(image_shape) > 1:
+        raise ValueError(
+            f"X must hold images of shape {image_shape}, as in fit; got {shape}. Resize them, or fit again."
+        )
+    return validate_data(estimator, _as_rows(X), reset=False, dtype=DTYPES)
+
+
+def one_hot(y: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The class labels in order, and Y (n, C)."""
+    classes, index = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must hold at least 2 classes; got one class: {classes.tolist()}.")
+    return classes, np.eye(len(classes), dtype=dtype)[index]
+
+
+def class_shares(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """The weighted share of each class: the best constant guess at Y, and so a classifier's intercept."""
+    return np.average(Y, axis=0, weights=weight).astype(Y.dtype)
+
+
+def sample_weights(sample_weight: Any, class_weight: Any, y: np.ndarray, dtype: Any) -> np.ndarray | None:
+    """The weight of each image, or None if all weigh the same."""
+    if sample_weight is None and class_weight is None:
+        return None
+    total = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+    if total.ndim == 0:
+        total = np.full(len(y), total)
+    total = check_array(total, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if total.ndim != 1:
+        raise ValueError(f"sample_weight must be 1D: one weight per sample; got {total.ndim} dimensions.")
+    check_consistent_length(y, total)
+    if (total < 0).any():
+        raise ValueError(f"sample_weight must not be negative; got {total.min():g}.")
+    total = total * compute_sample_weight(class_weight, y)
+    if not total.any():
+        raise ValueError("sample_weight must not be zero for every sample.")
+    return total.astype(dtype)
+
+
+def grid_of(estimator: Any, shape: tuple[int, ...]) -> Grid:
+    """The patch grid that the estimator's parameters lay on an image."""
+    check_option("normalize", estimator.normalize, NORMALISATIONS)
+    return patch_grid(shape, estimator.patch_shape, estimator.stride)
+
+
+def check_number(name: str, value: Any, low: float, *, whole: bool = False, above: bool = False) -> None:
+    """Refuse what is not a finite number of at least (or, with `above`, more than) `low`."""
+    kind = Integral if whole else Real
+    fits = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+    if not fits or value < low or (above and value == low):
+        what = "a whole number" if whole else "a number"
+        bound = "more than" if above else "at least"
+        raise ValueError(f"{name} must be {what} of {bound} {low:g}; got {value!r}.")
+
+
+def check_option(name: str, value: Any, options: tuple[Any, ...]) -> None:
+    """Refuse what is not one of `options`."""
+    if not any(value is option or (isinstance(value, str) and value == option) for option in options):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {value!r}.")
+
+
+def _sample_shape(X: Any) -> tuple[int, ...]:
+    """The shape of one image where X holds images as such, else ()."""
+    shape = getattr(X, "shape", None)
+    if shape is None and isinstance(X, list):  # a list of images, or a list of rows
+        shape = np.shape(np.asarray(X, dtype=object)) if len({np.shape(x) for x in X}) == 1 else None
+    return tuple(shape[1:]) if shape is not None and len(shape) in (3, 4) else ()
+
+
+def _as_rows(X: Any) -> Any:
+    """Images flattened to rows; what is not an image stack is left for scikit-learn to check."""
+    if not _sample_shape(X):
+        return X
+    X = np.asarray(X)
+    return X.reshape(len(X), -1)

@@ -1,0 +1,49 @@
+"""What estimators on patches share at prediction: features per image, scores, labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dcadl.arrays import Array, array_namespace, fetch, send
+from dcadl.ops.codes import by_image, respond, soft_threshold
+from dcadl.ops.patches import Grid
+from dcadl.solvers.chunks import map_patches
+
+
+def coded(X: Array, grid: Grid, how: str | None, Omega: Array, threshold: float) -> Array:
+    """Test-time codes τ(ΩX̄), one row per image: no label information enters them."""
+    return map_patches(lambda P: by_image(_codes(P, Omega, threshold)), X, grid, how)
+
+
+def coded_scores(X: Array, grid: Grid, how: str | None, Omega: Array, threshold: float, W: Array) -> Array:
+    """Class scores W·τ(ΩX̄); responses live only for their chunk."""
+    return map_patches(lambda P: by_image(_codes(P, Omega, threshold)) @ W.T, X, grid, how)
+
+
+def _codes(P: Array, Omega: Array, threshold: float) -> Array:
+    responses = respond(P, Omega)
+    return soft_threshold(responses, threshold) if threshold > 0 else responses
+
+
+def run_on(backend: str, function: Any, X: np.ndarray, *fitted: np.ndarray) -> np.ndarray:
+    """`function(X, *fitted)` on the backend, in X's precision, brought home."""
+    sent = send(X, backend)
+    xp = array_namespace(sent)
+    return fetch(function(sent, *(xp.astype(send(a, backend), sent.dtype) for a in fitted)))
+
+
+def atom_shape(grid: Grid, image_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """An atom in the user's own terms: (h, w), (h, w, channels) or (length,)."""
+    return (*grid.patch[2 - len(image_shape[:2]) :], *image_shape[2:])
+
+
+def decision(scores: np.ndarray) -> np.ndarray:
+    """Scores as scikit-learn wants them: one column per class, or for two classes their difference."""
+    return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+
+def labels(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The class of the highest score."""
+    return classes[np.argmax(scores, axis=1)]

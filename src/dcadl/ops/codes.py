@@ -1,0 +1,38 @@
+"""Responses to atoms, shrinkage, and the paper's reshapings as views of one array U (n, p, m)."""
+
+from __future__ import annotations
+
+from dcadl.arrays import Array, array_namespace
+
+
+def respond(P: Array, Omega: Array) -> Array:
+    """ΩX̄: the response of every patch to every atom, (n, p, d) → (n, p, m)."""
+    xp = array_namespace(P)
+    return xp.reshape(by_patch(P) @ Omega.T, (P.shape[0], P.shape[1], Omega.shape[0]))
+
+
+def soft_threshold(x: Array, a: float) -> Array:
+    """τ_a(x) = sign(x)·max(|x| − a, 0)."""
+    return x - array_namespace(x).clip(x, -a, a)
+
+
+def by_patch(U: Array) -> Array:
+    """Ū transposed: one row per patch, (n·p, m)."""
+    return array_namespace(U).reshape(U, (-1, U.shape[-1]))
+
+
+def by_image(U: Array) -> Array:
+    """Ũ transposed: one row per image, (n, p·m), features ordered patch first, then atom."""
+    return array_namespace(U).reshape(U, (U.shape[0], -1))
+
+
+def as_codes(A: Array, shape: tuple[int, ...]) -> Array:
+    """Undo `by_patch` or `by_image`."""
+    return array_namespace(A).reshape(A, shape)
+
+
+def squared_norm(x: Array) -> Array:
+    """‖x‖², the sum over all entries, as a 0-d array in float64 (sums over chunks must not lose digits)."""
+    xp = array_namespace(x)
+    flat = xp.reshape(x, (-1,))
+    return xp.asarray(xp.vecdot(flat, flat), dtype=xp.float64)

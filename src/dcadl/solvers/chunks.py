@@ -1,0 +1,47 @@
+"""Images cut into chunks that fit the cache, for fitting and for prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dcadl.arrays import Array, array_namespace, is_numpy, on_host
+from dcadl.ops.normalise import normalised_patches
+from dcadl.ops.patches import Grid
+from dcadl.solvers.walk import SerialWalk, Walk, threads
+
+CACHE_BYTES = 3_000_000  # patches of a chunk: 128 faces of the paper's Extended YaleB in float32
+
+
+def chunk_slices(X: Array, grid: Grid) -> list[slice]:
+    """Runs of images whose patches stay in the cache; one run on a device, which has no such cache.
+
+    The cut depends on the shape of the data alone, never on the machine: so do the rounding errors.
+    """
+    n = int(X.shape[0])
+    itemsize = int(array_namespace(X).finfo(X.dtype).bits) // 8
+    b = max(16, CACHE_BYTES // (grid.p * grid.d * itemsize)) if on_host(X) else max(n, 1)
+    return [slice(i, min(i + b, n)) for i in range(0, n, b)]
+
+
+@contextmanager
+def walker(X: Array, slices: list[slice]) -> Iterator[Walk]:
+    """Threads where the array lives in host memory, else one chunk after the other."""
+    if is_numpy(X):
+        with threads(len(slices)) as walk:
+            yield walk
+    else:
+        yield SerialWalk()
+
+
+def map_patches(function: Callable[[Array], Array], X: Array, grid: Grid, how: str | None) -> Array:
+    """`function` of each chunk's normalised patches, put together again along the images."""
+    slices = chunk_slices(X, grid)
+
+    def visit(part: slice) -> tuple[Any, tuple[()]]:
+        return function(normalised_patches(X[part, :], grid, how)), ()
+
+    with walker(X, slices) as walk:
+        parts, _ = walk(visit, slices)
+    return parts[0] if len(parts) == 1 else array_namespace(X).concat(parts, axis=0)

@@ -1,0 +1,94 @@
+"""DCADL by Algorithm 1 as its authors ran it: step length ρ = 1, T + 1 passes, no promise of descent.
+
+Read with the errata (docs/errata.md): line 6 as printed climbs, so its sign is turned; `L` there is Y;
+line 10 needs Ũᵀ. With ρ = 1 line 4 sets U to ΩX̄, so that the codes of a pass forget those before.
+
+| paper | here    | shape      |                                              |
+|-------|---------|------------|----------------------------------------------|
+| X̄     | `P`     | (n, p, d)  | patches                                      |
+| U     | `U`     | (n, p, m)  | codes; Ū, Ũ are the views `by_patch`, `by_image` |
+| Ω, W  | `Omega`, `W` | (m, d), (C, p·m) |                                   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dcadl.arrays import Array, array_namespace, spd_solver, wide
+from dcadl.ops.atoms import clip_rows
+from dcadl.ops.codes import as_codes, by_image, by_patch, respond, soft_threshold, squared_norm
+from dcadl.ops.ridge import add_to_diagonal, ridge
+
+
+class Problem(NamedTuple):
+    """What stays fixed while we iterate."""
+
+    P: Array
+    Y: Array
+    lam1: float
+    lam2: float
+    lam3: float
+    lam4: float
+    rho: float
+    fit_atoms: Callable[[Array], Array]  # ŪX̄ᵀ -> least-squares atoms, factored once
+
+
+class State(NamedTuple):
+    """What moves, and the objective after each block so far."""
+
+    Omega: Array
+    W: Array
+    U: Array
+    seen: tuple[float, ...]
+
+
+def pose(P: Array, Y: Array, lams: tuple[float, float, float, float], rho: float = 1.0) -> Problem:
+    """The problem, with X̄X̄ᵀ + λ4I factored once."""
+    rows = by_patch(P)
+    solve = spd_solver(add_to_diagonal(wide(rows.T @ rows), lams[3]))
+    xp = array_namespace(P)
+    return Problem(P, Y, *lams, rho, lambda B: xp.astype(solve(wide(B).T).T, P.dtype))
+
+
+def start(problem: Problem, Omega: Array, W: Array) -> State:
+    """The given atoms and classifier; the codes of the first pass do not depend on those before it."""
+    return State(Omega, W, respond(problem.P, Omega), ())
+
+
+def step(problem: Problem, state: State) -> State:
+    """One pass of Algorithm 1."""
+    P, Y, lam1, lam2, lam3, _, rho, fit_atoms = problem
+    Omega, W, U, seen = state
+
+    U = U - rho * (U - respond(P, Omega))  # line 4
+    error = Y - by_image(U) @ W.T
+    U = U + rho * lam2 * as_codes(error @ W, U.shape)  # line 6, with the sign that descends
+    U = soft_threshold(U, rho * lam1)  # line 8
+    seen = (*seen, value(problem, Omega, W, U))
+    W = ridge(by_image(U), Y, lam3 / lam2).T  # line 10
+    seen = (*seen, value(problem, Omega, W, U))
+    Omega = clip_rows(fit_atoms(by_patch(U).T @ by_patch(P)))  # lines 12-13
+    return State(Omega, W, U, (*seen, value(problem, Omega, W, U)))
+
+
+def value(problem: Problem, Omega: Array, W: Array, U: Array) -> float:
+    """F of Eq. 4 with the ridges that lines 10 and 12 imply."""
+    xp = array_namespace(U)
+    return (
+        0.5 * float(squared_norm(respond(problem.P, Omega) - U))
+        + problem.lam1 * float(xp.sum(xp.abs(U)))
+        + 0.5 * problem.lam2 * float(squared_norm(problem.Y - by_image(U) @ W.T))
+        + 0.5 * problem.lam3 * float(squared_norm(W))
+        + 0.5 * problem.lam4 * float(squared_norm(Omega))
+    )
+
+
+def objective(problem: Problem, state: State) -> tuple[float, ...]:
+    """F after each block of each pass: codes, classifier, atoms, codes, …"""
+    return state.seen
+
+
+def last_value(state: State) -> float:
+    """F after the last pass."""
+    return state.seen[-1]

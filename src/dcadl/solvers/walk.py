@@ -1,0 +1,115 @@
+"""The walk over chunks: a function of one chunk in, what each chunk keeps and the sum of the rest out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Protocol
+
+from threadpoolctl import ThreadpoolController
+
+Sums = tuple[Any, ...]
+Visit = Callable[..., tuple[Any, Sums]]  # one chunk -> what it keeps, and its part of the sums
+
+
+class Walk(Protocol):
+    """How chunks are visited. A solver knows no more than this about where its data lives."""
+
+    def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[Sequence[Any], Sums]:
+        """Call `visit` once per chunk with one entry of each column; return what was kept, and the sums."""
+
+
+class SerialWalk:
+    """One chunk after the other, in this thread: for a device that is parallel by itself."""
+
+    def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[list[Any], Sums]:
+        return _gather(visit(*row) for row in zip(*columns))
+
+
+class ThreadWalk:
+    """Chunks side by side in threads, each with a BLAS of one thread.
+
+    Element-wise work is then parallel too, and no idle BLAS pool spins against another one. Sums are
+    taken in the order of the chunks, so that a result does not depend on the number of threads.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor, width: int) -> None:
+        self._pool = pool
+        self._width = width
+
+    def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[list[Any], Sums]:
+        return _gather(self._results(visit, zip(*columns)))
+
+    def _results(self, visit: Visit, rows: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+        # A few chunks ahead and no more: sums of finished chunks must not pile up behind a slow one.
+        waiting = [self._pool.submit(visit, *row) for row in islice(rows, 2 * self._width)]
+        while waiting:
+            done = waiting.pop(0).result()
+            waiting.extend(self._pool.submit(visit, *row) for row in islice(rows, 1))
+            yield done
+
+
+@contextmanager
+def threads(n_chunks: int) -> Iterator[Walk]:
+    """A walk over `n_chunks` chunks with as many threads as BLAS may use just now."""
+    width = min(_BLAS.width(), n_chunks)
+    if width < 2:
+        yield SerialWalk()
+        return
+    with _BLAS.single(), ThreadPoolExecutor(width, thread_name_prefix="dcadl") as pool:
+        yield ThreadWalk(pool, width)
+
+
+def _gather(results: Iterator[tuple[Any, Sums]] | Any) -> tuple[list[Any], Sums]:
+    kept: list[Any] = []
+    total: Sums = ()
+    for keep, sums in results:
+        kept.append(keep)
+        total = tuple(a + b for a, b in zip(total, sums)) if total else sums
+    return kept, total
+
+
+class _BlasThreads:
+    """BLAS's own threads, put aside while ours run. Fits side by side share one such pause."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._controller: ThreadpoolController | None = None
+        self._limit: Any = None
+        self._full = 1
+
+    def width(self) -> int:
+        """Threads that BLAS may use: a user's own limit is honoured."""
+        with self._lock:
+            return self._full if self._users else self._measure()
+
+    @contextmanager
+    def single(self) -> Iterator[None]:
+        """One BLAS thread until the last user leaves."""
+        with self._lock:
+            if self._users == 0:
+                self._full = self._measure()
+                self._limit = self._blas().limit(limits=1, user_api="blas")
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._limit.restore_original_limits()
+
+    def _blas(self) -> ThreadpoolController:
+        if self._controller is None:
+            self._controller = ThreadpoolController()
+        return self._controller
+
+    def _measure(self) -> int:
+        return max((info["num_threads"] for info in self._blas().select(user_api="blas").info()), default=1)
+
+
+_BLAS = _BlasThreads()
