@@ -5,8 +5,8 @@ Scene15 from raw pictures: accuracy of linear ridge on spatial-pyramid features,
 
 Reads the pictures below DCADL_DATA. For each seed, 100 images of every class are drawn for training; codebook
 and PCA are learned from these alone (or from all images with --transductive, which the output says), the
-features of all 4485 images are computed, and a linear ridge classifier with its strength chosen by leave-one-out
-on the training images predicts the rest.
+features of all 4485 images are computed, and a linear ridge classifier, its strength chosen by leave-one-out
+on the training images, predicts the rest.
 """
 
 import argparse

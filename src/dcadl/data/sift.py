@@ -60,7 +60,8 @@ def orientation_maps(image: Any) -> Any:
     """Gradient lengths (8, H, W), each pixel's shared between the two orientations next to its own."""
     dy, dx = np.gradient(np.asarray(image, dtype=np.float32) / np.float32(GREY_RANGE))
     length = np.sqrt(dx * dx + dy * dy)
-    turn = np.arctan2(dy, dx) * np.float32(ORIENTATIONS / (2 * np.pi))  # in bins, -4..4
+    turn = np.arctan2(dy, dx) * np.float32(ORIENTATIONS / (2 * np.pi))
+    turn[turn < 0] += ORIENTATIONS  # in bins, 0..8
     maps = np.empty((ORIENTATIONS, *image.shape), dtype=np.float32)
     for orientation in range(ORIENTATIONS):
         share = np.abs(turn - np.float32(orientation))
@@ -92,7 +93,7 @@ def unit(counts: Any, floor: float = 0.0) -> Any:
 
 
 def rooted(descriptors: Any) -> Any:
-    """RootSIFT: √(x / ‖x‖₁), so that products of two descriptors compare them as distributions do (Hellinger)."""
+    """RootSIFT: √(x / ‖x‖₁); distances between these are Hellinger distances of the histograms."""
     return np.sqrt(descriptors / np.maximum(descriptors.sum(axis=1, keepdims=True), 1))
 
 
