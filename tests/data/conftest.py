@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from threadpoolctl import threadpool_limits
 
 
 @pytest.fixture
@@ -16,6 +17,13 @@ def rng():
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DCADL_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Problems this small only lose time when two libraries' threads wait for each other."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture
