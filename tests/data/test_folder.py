@@ -57,6 +57,15 @@ def test_a_folder_of_unreadable_files_only_is_refused_even_when_skipping(tmp_pat
         image_folder(tmp_path, on_error="skip")
 
 
+def test_a_class_of_unreadable_files_only_is_left_out_with_a_warning(pets):
+    for file in (pets / "cat").iterdir():
+        file.write_text("x")
+    with pytest.warns(UserWarning, match="readable picture: cat"):
+        bunch = image_folder(pets, on_error="skip")
+    assert list(bunch.target_names) == ["dog"]
+    assert bunch.target.tolist() == [0, 0, 0]
+
+
 def test_an_empty_class_folder_is_refused_by_name(pets):
     (pets / "emu").mkdir()
     with pytest.raises(ValueError, match=r"without a picture.*emu"):

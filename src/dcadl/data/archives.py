@@ -3,7 +3,6 @@
 import hashlib
 import lzma
 import os
-import shutil
 import stat
 import sys
 import tarfile
@@ -127,8 +126,3 @@ def _tar_members(archive: Path) -> Iterator[Member]:
             if content is None:
                 raise ValueError(f"{archive} is not safe: its member {info.name!r} is a link or a device.")
             yield Member(info.name, content)
-
-
-def forget_unpacked() -> None:
-    """Delete every folder that archives were unpacked into."""
-    shutil.rmtree(cache_folder() / "unpacked", ignore_errors=True)

@@ -77,14 +77,15 @@ def image_folder(
             raise ValueError(_complaint(bad))
         images = rows.finish()
     files = [str(listing.files[i]) for i in kept]
+    target, names = _classes_left(listing, kept)
     return labelled(
         images,
-        listing.target[kept],
-        listing.names,
+        target,
+        names,
         filenames=np.array(files),
         skipped=[str(error) for error in bad],
         ignored=[str(file) for file in listing.ignored],
-        DESCR=f"{len(files)} pictures of {len(listing.names)} classes from {path}",
+        DESCR=f"{len(files)} pictures of {len(names)} classes from {path}",
     )
 
 
@@ -168,6 +169,15 @@ def _collect(files: list[Path], outcomes: Any, rows: Rows) -> tuple[list[int], l
         rows.append(outcome)
         kept.append(i)
     return kept, bad
+
+
+def _classes_left(listing: Listing, kept: list[int]) -> tuple[Any, list[str]]:
+    """Labels and names without the classes of which no picture could be read."""
+    present, target = np.unique(listing.target[kept], return_inverse=True)
+    lost = [name for c, name in enumerate(listing.names) if c not in present]
+    if lost:
+        warnings.warn(f"left out classes without a readable picture: {', '.join(lost)}", stacklevel=3)
+    return target, [listing.names[c] for c in present]
 
 
 def _complaint(bad: list[ValueError], shown: int = 20) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -23,7 +23,7 @@ from dcadl.data.sift import Grid, dense_sift, rooted
 from dcadl.data.sources import Source, as_sources, grey_image, source_name
 
 VERSION = 1  # part of every cache key: raise it when the same parameters give other features
-CHUNK = 256  # images projected at once; bounds what `transform` holds besides its result
+CHUNK = 128  # images projected at once; bounds what `transform` holds besides its result
 
 
 class SpatialPyramid(TransformerMixin, BaseEstimator):
@@ -114,15 +114,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         """Features (n, n_features_out_) float32, rows of length 1."""
         check_is_fitted(self)
         sources = as_sources(X)
-        features = np.empty((len(sources), self.n_features_out_), dtype=np.float32)
-        block: list[Any] = []
-        done = 0
-        for row in self._pooled(sources):
-            block.append(row)
-            if len(block) == CHUNK or done + len(block) == len(sources):
-                features[done : done + len(block)] = self._finish(np.stack(block))
-                done, block = done + len(block), []
-        return features
+        return self._stack(self._finished(sources), len(sources))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the columns, which tell the protocol."""
@@ -168,9 +160,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         self._adopt(self._words(sources), None)
         if self.n_components is None:
             return None
-        pooled = np.empty((len(sources), self.n_features_out_), dtype=np.float32)
-        for i, row in enumerate(self._pooled(sources)):
-            pooled[i] = row
+        pooled = self._stack(self._pooled(sources), len(sources))
         directions = principal_directions(pooled, self.n_components)
         if len(directions.components) < self.n_components:
             warnings.warn(
@@ -193,29 +183,33 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         quota = -(-self.n_descriptors // len(sources))
 
-        def sample(item: tuple[int, Source]) -> tuple[str, Any]:
-            image = self._image(*item)
-            return digest(image), draw(self._describe(image)[0], quota, (seed, item[0]))
+        def sample(index: int, source: Source) -> Any:
+            return draw(self._describe(self._image(index, source))[0], quota, (seed, index))
 
-        drawn = list(self._map(sample, sources, "sampling descriptors"))
         cache = ArrayCache(self.cache_dir)
-        key = digest("words", self._recipe(), self.n_words, seed, quota, *(name for name, _ in drawn))
+        key = "" if self.cache_dir is None else self._words_key(sources, seed, quota)
         words = cache.get(key)
         if words is None:
-            words = learn_words((descriptors for _, descriptors in drawn), self.n_words, seed)
+            drawn = with_progress(self._map(sample, sources), len(sources), "sampling", self.progress)
+            words = learn_words(drawn, self.n_words, seed)
             cache.put(key, words)
         return words
 
+    def _words_key(self, sources: list[Source], seed: int, quota: int) -> str:
+        """What a codebook is kept under: all that it is learned from."""
+        contents = self._map(lambda index, source: digest(self._image(index, source)), sources)
+        return digest("words", self._recipe(), self.n_words, seed, quota, *contents)
+
     # --- from one image to one row
 
-    def _pooled(self, sources: list[Source]) -> Iterator[Any]:
+    def _pooled(self, sources: list[Source], first: int = 0) -> Iterator[Any]:
         """Pooled codes of each image, of length 1, in order."""
         cache = ArrayCache(self.cache_dir)
         words, made_by = self.codebook_, digest(self._recipe(), self.codebook_)
         code = hard_coder(words) if self.coding == "hard" else llc_coder(words, self.neighbours)
 
-        def row(item: tuple[int, Source]) -> Any:
-            image = self._image(*item)
+        def row(index: int, source: Source) -> Any:
+            image = self._image(index, source)
             key = digest(made_by, image)
             pooled = cache.get(key)
             if pooled is None:
@@ -225,7 +219,20 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
                 cache.put(key, pooled)
             return unit_rows(pooled)
 
-        return self._map(row, sources, "coding images")
+        return self._map(row, sources, first)
+
+    def _stack(self, rows: Iterator[Any], n: int) -> Any:
+        """Rows as one array, counted on the progress bar."""
+        stacked = np.empty((n, self.n_features_out_), dtype=np.float32)
+        for i, row in enumerate(with_progress(rows, n, "coding images", self.progress)):
+            stacked[i] = row
+        return stacked
+
+    def _finished(self, sources: list[Source]) -> Iterator[Any]:
+        """Feature rows, a chunk at a time: between chunks the projection has all cores."""
+        for start in range(0, len(sources), CHUNK):
+            chunk = sources[start : start + CHUNK]
+            yield from self._finish(np.stack(list(self._pooled(chunk, start))))
 
     def _finish(self, pooled: Any) -> Any:
         return pooled if self.directions_ is None else unit_rows(project(pooled, self.directions_))
@@ -245,12 +252,13 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         descriptors, grid = dense_sift(image, patch=self.patch, step=self.step, floor=self.contrast)
         return (rooted(descriptors) if self.root else descriptors), grid
 
-    def _map(self, work: Any, sources: list[Source], title: str) -> Iterator[Any]:
-        """Work on (index, image) pairs; each thread keeps to one core, so products must not start more."""
+    def _map(
+        self, work: Callable[[int, Source], Any], sources: list[Source], first: int = 0
+    ) -> Iterator[Any]:
+        """Results of work(index, image); each thread keeps to one core, so products must not start more."""
         limit = 1 if worker_count(self.n_jobs) > 1 else None
         with threadpool_limits(limit):
-            results = parallel_map(work, enumerate(sources), self.n_jobs)
-            yield from with_progress(results, len(sources), title, self.progress)
+            yield from parallel_map(lambda item: work(*item), enumerate(sources, first), self.n_jobs)
 
     # --- parameters
 

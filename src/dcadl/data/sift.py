@@ -103,7 +103,7 @@ def _centres(length: int, patch: int, step: int) -> Any:
     return np.arange(start, length - patch + 1, step) + (patch - 1) / 2
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _share_matrix(length: int, patch: int, step: int) -> Any:
     """Share matrix of an axis; images of one set repeat few lengths."""
     return shares(_centres(length, patch, step), length, patch)
