@@ -185,6 +185,18 @@ def test_other_files_are_not_taken_for_a_pyramid(tmp_path):
         SpatialPyramid.load(tmp_path / "x.npz")
 
 
+def test_a_pyramid_is_saved_to_npz_files_only(pictures, tmp_path):
+    with pytest.raises(ValueError, match=r"\.npz"):
+        small().fit(pictures).save(tmp_path / "pyramid.bin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_of_numpy_are_numbers(pictures, tmp_path):
+    fitted = small(n_words=np.int64(12), contrast=np.float32(0.5)).fit(pictures)
+    fitted.save(tmp_path / "pyramid.npz")
+    assert SpatialPyramid.load(tmp_path / "pyramid.npz").n_words == 12
+
+
 def test_it_can_be_cloned_and_pickled(pictures):
     fitted = small().fit(pictures)
     assert clone(fitted).get_params()["n_words"] == 12

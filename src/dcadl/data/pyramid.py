@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from dcadl.data.cache import ArrayCache, digest
 from dcadl.data.codebook import draw, learn_words
 from dcadl.data.coding import hard_coder, llc_coder
+from dcadl.data.mat import read_arrays
 from dcadl.data.npz import write_npz
 from dcadl.data.parallel import parallel_map, with_progress, worker_count
 from dcadl.data.pca import Directions, principal_directions, project
@@ -124,7 +125,9 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the fitted pyramid to a `.npz` file of plain arrays."""
         check_is_fitted(self)
-        arrays = {"codebook": self.codebook_, "parameters": np.array(json.dumps(self._parameters()))}
+        if Path(path).suffix != ".npz":
+            raise ValueError(f"a pyramid is saved to a .npz file; got {path}.")
+        arrays = {"codebook": self.codebook_, "parameters": np.array(as_json(self._parameters()))}
         if self.directions_ is not None:
             arrays |= self.directions_._asdict()
         write_npz(path, arrays)
@@ -132,13 +135,16 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     @classmethod
     def load(cls, path: str | Path, **changes: Any) -> Self:
         """A fitted pyramid from `save`; `changes` may set n_jobs, progress or cache_dir."""
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        if not {"codebook", "parameters"} <= set(arrays):
-            raise ValueError(f"{path} is not a saved SpatialPyramid: it holds {', '.join(arrays)}.")
-        pyramid = cls(**json.loads(str(arrays["parameters"])), **changes)
-        directions = Directions(arrays["mean"], arrays["components"]) if "components" in arrays else None
-        pyramid._adopt(arrays["codebook"], directions)
+        arrays = read_arrays(path)
+        try:
+            pyramid = cls(**json.loads(str(arrays["parameters"])), **changes)
+            pyramid._check_parameters()
+            directions = Directions(arrays["mean"], arrays["components"]) if "components" in arrays else None
+            pyramid._adopt(arrays["codebook"], directions)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is not a saved SpatialPyramid; it holds {', '.join(arrays)}."
+            ) from error
         return pyramid
 
     def __sklearn_tags__(self) -> Any:
@@ -272,7 +278,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         """The steps from picture to pooled codes as a text, for cache keys."""
         later = {"n_components", "transductive", "n_descriptors", "n_words"}
         steps = {name: value for name, value in self._parameters().items() if name not in later}
-        return json.dumps(steps | {"version": VERSION}, sort_keys=True)
+        return as_json(steps | {"version": VERSION})
 
     def _check_parameters(self) -> None:
         for name, allowed in {"coding": ("llc", "hard"), "pooling": ("max", "mean")}.items():
@@ -289,6 +295,11 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
             raise ValueError(f"n_components must be at least 1, or None; got {self.n_components}.")
         if self.coding == "llc" and self.neighbours > self.n_words:
             raise ValueError(f"neighbours must not exceed n_words; got {self.neighbours} and {self.n_words}.")
+
+
+def as_json(parameters: dict[str, Any]) -> str:
+    """Parameters as text, NumPy's numbers as plain ones."""
+    return json.dumps(parameters, sort_keys=True, default=lambda value: value.item())
 
 
 def unit_rows(X: Any) -> Any:
