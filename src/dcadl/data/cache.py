@@ -34,7 +34,7 @@ class ArrayCache:
             return None
         try:
             return np.load(self._place(key), allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+        except (OSError, ValueError, EOFError, MemoryError):
             return None
 
     def put(self, key: str, array: Any) -> None:

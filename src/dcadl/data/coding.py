@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-RIDGE = 1e-2  # of LLC, relative to the trace; 1e-4, often used, cost a point on Scene15 (see docs/data.md)
+RIDGE = 1e-2  # of LLC, relative to the trace
 BLOCK = 512  # descriptors coded at once: their table of products stays in the cache
 
 

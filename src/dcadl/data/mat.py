@@ -1,6 +1,5 @@
 """Arrays by name from `.mat` (MATLAB v5 and v7.3) and `.npz` files. Nothing is ever unpickled."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (ValueError, zipfile.BadZipFile, OSError, EOFError, AttributeError) as error:
+    except Exception as error:  # zip, zlib and NumPy raise many kinds on damaged files
         raise ValueError(
             f"cannot read {path} as plain arrays (pickled objects are never loaded): {error}"
         ) from error
@@ -59,5 +58,5 @@ def _read_hdf5(path: Path) -> dict[str, Any]:
             return {
                 name: np.asarray(item[()]).T for name, item in found.items() if item.dtype.kind in "buifS"
             }
-    except OSError as error:
+    except Exception as error:  # so does the HDF5 library
         raise ValueError(f"cannot read {path} as a MATLAB v7.3 file: {error}") from error
