@@ -1,7 +1,7 @@
 """
 Scene15 from raw pictures: accuracy of linear ridge on spatial-pyramid features, time and memory.
 
-    python benchmarks/features.py [--seeds 5] [--levels 1,2,4,8] [--plain] [--transductive]
+    python benchmarks/features.py [--seeds 5] [--levels 1,2,4] [--root] [--transductive]
 
 Reads the pictures below DCADL_DATA. For each seed, 100 images of every class are drawn for training; codebook
 and PCA are learned from these alone (or from all images with --transductive, which the output says), the
@@ -37,7 +37,7 @@ def main() -> None:
     summary = {
         "protocol": runs[0]["protocol"],
         "levels": options.levels,
-        "root_sift": not options.plain,
+        "root_sift": options.root,
         "seeds": options.seeds,
         "accuracy_mean": round(float(np.mean(accuracies)), 2),
         "accuracy_std": round(float(np.std(accuracies, ddof=1)), 2) if options.seeds > 1 else None,
@@ -54,7 +54,7 @@ def one_seed(scenes, seed: int, options: argparse.Namespace) -> dict:
     started = time.perf_counter()
     pyramid = SpatialPyramid(
         levels=options.levels,
-        root=not options.plain,
+        root=options.root,
         n_words=options.words,
         n_components=options.components,
         transductive=options.transductive,
@@ -82,10 +82,10 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--levels", type=lambda text: tuple(map(int, text.split(","))), default=(1, 2, 4, 8))
+    parser.add_argument("--levels", type=lambda text: tuple(map(int, text.split(","))), default=(1, 2, 4))
     parser.add_argument("--words", type=int, default=1024)
     parser.add_argument("--components", type=int, default=3000)
-    parser.add_argument("--plain", action="store_true", help="SIFT instead of RootSIFT")
+    parser.add_argument("--root", action="store_true", help="RootSIFT instead of SIFT")
     parser.add_argument("--transductive", action="store_true")
     return parser.parse_args()
 

@@ -61,6 +61,16 @@ def test_damaged_mat_files_are_read_or_refused_by_name(tmp_path, rng):
     assert all(path.name in message for message in messages)
 
 
+def test_damaged_v73_files_are_read_or_refused_by_name(tmp_path, rng):
+    h5py = pytest.importorskip("h5py", reason="MATLAB v7.3 files need the extra `data`")
+    path = tmp_path / "arrays.mat"
+    with h5py.File(path, "w") as file:
+        file["fea"], file["gnd"] = rng.random((4, 10)), np.arange(10)[None] % 2
+    messages = refusals(path, read_labelled, path.read_bytes())
+    assert messages
+    assert all(path.name in message for message in messages)
+
+
 @pytest.mark.parametrize("suffix", ["zip", "tar.gz"])
 def test_damaged_archives_are_unpacked_or_refused_by_name(tmp_path, rng, suffix):
     path, inner = tmp_path / f"archive.{suffix}", tmp_path / "inner.bin"

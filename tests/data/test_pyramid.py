@@ -154,7 +154,7 @@ def test_the_codebook_is_learned_once(pictures, tmp_path, monkeypatch):
     np.testing.assert_array_equal(small(cache_dir=tmp_path).fit(pictures).codebook_, first.codebook_)
 
 
-@pytest.mark.parametrize("change", [{"pooling": "mean"}, {"step": 4}, {"levels": (1,)}, {"root": False}])
+@pytest.mark.parametrize("change", [{"pooling": "mean"}, {"step": 4}, {"levels": (1,)}, {"root": True}])
 def test_other_parameters_never_find_old_features(pictures, tmp_path, change):
     small(cache_dir=tmp_path).fit_transform(pictures)
     cached = small(cache_dir=tmp_path, **change).fit_transform(pictures)

@@ -56,13 +56,20 @@ def read_labelled(
 def bunch_of_arrays(
     arrays: dict[str, Any], path: Path, *, size: Size = None, color: bool = False, **extra: Any
 ) -> Bunch:
-    """Arrays by name as a Bunch, whichever of the common names they use."""
+    """Arrays by name as a Bunch, whichever of the common names they use; what does not fit names the file."""
+    try:
+        return _bunch(arrays, path, size, color, extra)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _bunch(arrays: dict[str, Any], path: Path, size: Size, color: bool, extra: dict[str, Any]) -> Bunch:
     arrays = _join_parts(arrays, extra)
-    samples_key = _pick(arrays, SAMPLE_KEYS, "samples", path)
-    labels_key = _pick(arrays, LABEL_KEYS, "labels", path)
+    samples_key = _pick(arrays, SAMPLE_KEYS, "samples")
+    labels_key = _pick(arrays, LABEL_KEYS, "labels")
     labels = flat_labels(arrays[labels_key])
     samples = by_row(arrays[samples_key], len(labels), columns_first=samples_key == "featureMat")
-    _check_numbers(samples, samples_key, path)
+    _check_numbers(samples, samples_key)
     samples = _shaped(samples, size, color)
     names = next((arrays[key] for key in NAME_KEYS if key in arrays and arrays[key].dtype.kind == "U"), None)
     if "names" in arrays and len(arrays["names"]) == len(labels):
@@ -82,12 +89,12 @@ def by_row(samples: Any, n: int, columns_first: bool = False) -> Any:
     return np.moveaxis(samples, -1, 0) if in_columns else samples
 
 
-def _pick(arrays: dict[str, Any], keys: Sequence[str], what: str, path: Path) -> str:
+def _pick(arrays: dict[str, Any], keys: Sequence[str], what: str) -> str:
     for key in keys:
         if key in arrays:
             return key
     found = ", ".join(sorted(arrays)) or "nothing"
-    raise ValueError(f"{path} holds no {what}: expected one of {', '.join(keys)}; found {found}.")
+    raise ValueError(f"it holds no {what}: expected one of {', '.join(keys)}; found {found}.")
 
 
 def _join_parts(arrays: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
@@ -100,11 +107,11 @@ def _join_parts(arrays: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]
     return arrays
 
 
-def _check_numbers(samples: Any, key: str, path: Path) -> None:
+def _check_numbers(samples: Any, key: str) -> None:
     if samples.dtype.kind not in "buif":
-        raise ValueError(f"{key} of {path} must hold numbers; got {samples.dtype}.")
+        raise ValueError(f"{key} must hold numbers; got {samples.dtype}.")
     if samples.dtype.kind == "f" and not np.isfinite(samples).all():
-        raise ValueError(f"{key} of {path} holds NaN or infinite values.")
+        raise ValueError(f"{key} holds NaN or infinite values.")
 
 
 def _shaped(samples: Any, size: Size, color: bool) -> Any:

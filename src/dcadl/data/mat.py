@@ -53,7 +53,8 @@ def _read_hdf5(path: Path) -> dict[str, Any]:
         ) from error
     try:
         with h5py.File(path, "r") as file:
-            found = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset)}
+            # a damaged name comes as bytes
+            found = {str(name): item for name, item in file.items() if isinstance(item, h5py.Dataset)}
             # HDF5 keeps MATLAB's columns as rows
             return {
                 name: np.asarray(item[()]).T for name, item in found.items() if item.dtype.kind in "buifS"

@@ -41,7 +41,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     pooling : "max" or "mean" over the patches of a cell
     patch, step : side and distance of the SIFT patches in pixels
     contrast : patches with less gradient than this (grey range 1) get short descriptors instead of noisy ones
-    root : take RootSIFT, the square root of each descriptor over its sum
+    root : take RootSIFT, the square root of each descriptor over its sum, instead of SIFT
     max_side : larger pictures are shrunk to this
     neighbours : words of one LLC code
     n_components : PCA to this many dimensions, or to as many as the training images span; None for no PCA
@@ -72,7 +72,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         patch: int = 16,
         step: int = 6,
         contrast: float = 0.5,
-        root: bool = True,
+        root: bool = False,
         max_side: int = 300,
         neighbours: int = 5,
         n_components: int | None = None,
