@@ -110,4 +110,4 @@ def _as_rows(X: Any) -> Any:
     if not _sample_shape(X):
         return X
     X = np.asarray(X)
-    return X.reshape(len(X), -1)
+    return X.reshape(len(X), math.prod(X.shape[1:]))  # not -1: no images at all are refused further on

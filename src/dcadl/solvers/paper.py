@@ -40,6 +40,7 @@ class State(NamedTuple):
     Omega: Array
     W: Array
     U: Array
+    A: Array  # ΩX̄
     seen: tuple[float, ...]
 
 
@@ -53,30 +54,32 @@ def pose(P: Array, Y: Array, lams: tuple[float, float, float, float], rho: float
 
 def start(problem: Problem, Omega: Array, W: Array) -> State:
     """The given atoms and classifier; the codes of the first pass do not depend on those before it."""
-    return State(Omega, W, respond(problem.P, Omega), ())
+    A = respond(problem.P, Omega)
+    return State(Omega, W, A, A, ())
 
 
 def step(problem: Problem, state: State) -> State:
     """One pass of Algorithm 1."""
     P, Y, lam1, lam2, lam3, _, rho, fit_atoms = problem
-    Omega, W, U, seen = state
+    Omega, W, U, A, seen = state
 
-    U = U - rho * (U - respond(P, Omega))  # line 4
+    U = U - rho * (U - A)  # line 4
     error = Y - by_image(U) @ W.T
     U = U + rho * lam2 * as_codes(error @ W, U.shape)  # line 6, with the sign that descends
     U = soft_threshold(U, rho * lam1)  # line 8
-    seen = (*seen, value(problem, Omega, W, U))
+    seen = (*seen, value(problem, Omega, W, U, A))
     W = ridge(by_image(U), Y, lam3 / lam2).T  # line 10
-    seen = (*seen, value(problem, Omega, W, U))
+    seen = (*seen, value(problem, Omega, W, U, A))
     Omega = clip_rows(fit_atoms(by_patch(U).T @ by_patch(P)))  # lines 12-13
-    return State(Omega, W, U, (*seen, value(problem, Omega, W, U)))
+    A = respond(P, Omega)
+    return State(Omega, W, U, A, (*seen, value(problem, Omega, W, U, A)))
 
 
-def value(problem: Problem, Omega: Array, W: Array, U: Array) -> float:
+def value(problem: Problem, Omega: Array, W: Array, U: Array, A: Array) -> float:
     """F of Eq. 4 with the ridges that lines 10 and 12 imply."""
     xp = array_namespace(U)
     return (
-        0.5 * float(squared_norm(respond(problem.P, Omega) - U))
+        0.5 * float(squared_norm(A - U))
         + problem.lam1 * float(xp.sum(xp.abs(U)))
         + 0.5 * problem.lam2 * float(squared_norm(problem.Y - by_image(U) @ W.T))
         + 0.5 * problem.lam3 * float(squared_norm(W))

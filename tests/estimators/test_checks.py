@@ -1,0 +1,19 @@
+"""scikit-learn's own checks over every public estimator, with nothing expected to fail."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import dcadl.estimators
+
+NEEDS_TORCH = {"ConvNet"} if importlib.util.find_spec("torch") is None else set()
+NAMES = [name for name in dcadl.estimators.__all__ if name not in NEEDS_TORCH]
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks([getattr(dcadl.estimators, name)() for name in NAMES])
+def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
+    check(estimator)

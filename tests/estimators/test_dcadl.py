@@ -1,0 +1,265 @@
+"""DCADL as its users meet it: shapes, inputs, threads, callbacks, errors."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.callback import ScoringMonitor
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+from dcadl import DCADL
+from dcadl.ops.patches import patch_table
+
+FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 4, "tol": 0, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Three hundred digits in [0, 1] and their labels."""
+    found = load_digits()
+    return found.images[:300] / 16, found.target[:300]
+
+
+def test_a_fit_leaves_atoms_classifier_and_trace_of_the_promised_shapes(digits):
+    model = DCADL(**FAST).fit(*digits)
+    assert model.atoms_.shape == (8, 4, 4)
+    assert model.coef_.shape == (10, 9 * 8)
+    assert model.objective_.shape == (3 * model.n_iter_,)
+    assert (np.linalg.norm(model.atoms_.reshape(8, -1), axis=1) <= 1 + 1e-6).all()
+    assert model.score(*digits) > 0.9
+
+
+@pytest.mark.parametrize("solver", ["descent", "paper"])
+def test_images_and_rows_give_the_same_model(digits, solver):
+    X, y = digits
+    images = DCADL(**FAST, solver=solver).fit(X, y)
+    rows = DCADL(**FAST, solver=solver, image_shape=(8, 8)).fit(X.reshape(300, -1), y)
+    np.testing.assert_array_equal(images.atoms_, rows.atoms_)
+    np.testing.assert_array_equal(images.decision_function(X), rows.decision_function(X.reshape(300, -1)))
+
+
+def test_colour_atoms_span_all_channels(digits):
+    X, y = digits
+    colour = np.stack([X, 1 - X, X**2], axis=-1)
+    model = DCADL(**FAST).fit(colour, y)
+    assert model.atoms_.shape == (8, 4, 4, 3)
+    assert model.transform(colour).shape == (300, 9 * 8)
+
+
+def test_signals_have_one_dimensional_atoms(digits):
+    X, y = digits
+    model = DCADL(n_atoms=5, patch_shape=16, stride=8, max_iter=3, tol=0).fit(X.reshape(300, 64), y)
+    assert model.atoms_.shape == (5, 16)
+    assert model.coef_.shape == (10, 7 * 5)
+
+
+def test_without_a_patch_shape_the_whole_sample_is_one_patch(digits):
+    model = DCADL(n_atoms=5, max_iter=2, tol=0).fit(*digits)
+    assert model.atoms_.shape == (5, 8, 8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_precision_in_is_precision_out(digits, dtype):
+    X, y = digits
+    model = DCADL(**FAST).fit(X.astype(dtype), y)
+    assert {model.atoms_.dtype, model.coef_.dtype, model.transform(X.astype(dtype)).dtype} == {
+        np.dtype(dtype)
+    }
+
+
+def test_eight_bit_pixels_are_taken_as_they_are(digits):
+    X, y = digits
+    model = DCADL(**FAST).fit((X * 255).astype(np.uint8), y)
+    assert model.atoms_.dtype == np.float32
+    assert model.score((X * 255).astype(np.uint8), y) > 0.9
+
+
+@pytest.mark.parametrize("names", [np.array(["no", "yes"]), np.array([-1, 1])], ids=["strings", "ints"])
+def test_two_classes_of_any_type_are_decided_by_the_sign(digits, names):
+    X, y = digits
+    model = DCADL(**FAST).fit(X, names[(y > 4).astype(int)])
+    decision = model.decision_function(X)
+    assert decision.shape == (300,)
+    np.testing.assert_array_equal(model.predict(X), names[(decision > 0).astype(int)])
+
+
+def test_the_objective_never_rises(digits):
+    trace = DCADL(**FAST | {"max_iter": 15}).fit(*digits).objective_
+    assert (np.diff(trace) <= 1e-9 * trace[:-1]).all()
+
+
+def test_two_fits_with_one_seed_are_the_same_to_the_bit(digits):
+    first, second = (DCADL(**FAST).fit(*digits) for _ in range(2))
+    np.testing.assert_array_equal(first.atoms_, second.atoms_)
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+
+
+def test_prediction_in_two_stages_equals_the_composed_matrix(digits):
+    """M = W(I ⊗ Ω), one matrix from patches to scores: the authors' rule is linear."""
+    X, y = digits
+    model = DCADL(**FAST, solver="paper", normalize=None).fit(X, y)
+    Omega = model.atoms_.reshape(8, -1)
+    M = model.coef_ @ np.kron(np.eye(9), Omega)
+    patches = X.reshape(300, -1)[:, patch_table(model.grid_)].reshape(300, -1)
+    np.testing.assert_allclose(model.decision_function(X), patches @ M.T, atol=1e-9)
+
+
+def test_transform_gives_the_codes_that_the_classifier_reads(digits):
+    X, y = digits
+    model = DCADL(**FAST).fit(X, y)
+    np.testing.assert_allclose(
+        model.transform(X) @ model.coef_.T + model.intercept_, model.decision_function(X), atol=1e-12
+    )
+
+
+def test_predicting_in_eight_threads_equals_predicting_in_one(digits):
+    X, y = digits
+    model = DCADL(**FAST).fit(X, y)
+    many = np.concatenate([X] * 20)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(model.decision_function, [many] * 8))
+    expected = model.decision_function(many)
+    assert all(np.array_equal(one, expected) for one in found)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "pickle"]
+)
+def test_a_copy_predicts_alike(digits, copied):
+    model = DCADL(**FAST).fit(*digits)
+    np.testing.assert_array_equal(copied(model).predict(digits[0]), model.predict(digits[0]))
+
+
+def test_it_lives_in_pipelines_searches_and_frames(digits):
+    X, y = digits
+    rows = X.reshape(300, -1)
+    pipeline = make_pipeline(MinMaxScaler(), DCADL(**FAST, image_shape=(8, 8)))
+    search = GridSearchCV(pipeline, {"dcadl__lam2": [0.1, 0.2]}, cv=2).fit(rows, y)
+    assert search.best_score_ > 0.7
+    names = search.best_estimator_[-1].get_feature_names_out()
+    assert len(names) == 72
+    assert clone(search.best_estimator_[-1]).get_params()["n_atoms"] == 8
+
+
+@pytest.mark.parametrize("backend", ["torch"])
+def test_a_backend_gives_numpys_model(digits, backend):
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+    X, y = digits
+    home, away = DCADL(**FAST).fit(X, y), DCADL(**FAST, backend=backend).fit(X, y)
+    assert isinstance(away.atoms_, np.ndarray)
+    np.testing.assert_allclose(away.atoms_, home.atoms_, atol=1e-8)
+    np.testing.assert_allclose(away.coef_, home.coef_, atol=1e-8)
+    np.testing.assert_allclose(away.decision_function(X), home.decision_function(X), atol=1e-8)
+
+
+def test_a_balanced_class_weight_helps_the_rare_class(digits):
+    X, y = digits
+    keep = np.concatenate([np.flatnonzero(y != 8), np.flatnonzero(y == 8)[:2]])
+    plain = DCADL(**FAST).fit(X[keep], y[keep])
+    balanced = DCADL(**FAST, class_weight="balanced").fit(X[keep], y[keep])
+    eights = X[y == 8]
+    assert (balanced.predict(eights) == 8).mean() > (plain.predict(eights) == 8).mean()
+
+
+def test_callbacks_see_every_pass(digits):
+    monitor = ScoringMonitor(scoring="accuracy")
+    DCADL(**FAST).set_callbacks(monitor).fit(*digits)
+    rows = monitor.get_logs().data
+    assert sum(row["task_name"] == "pass" for row in rows) == 4
+
+
+class StopAfterTwo:
+    """A callback that asks to stop when the second pass ends."""
+
+    def setup(self, estimator, context):
+        self.passes = 0
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.passes += context.task_name == "pass"
+        return self.passes == 2
+
+
+def test_a_callback_may_stop_the_fit(digits):
+    assert DCADL(**FAST).set_callbacks(StopAfterTwo()).fit(*digits).n_iter_ == 2
+
+
+def test_running_out_of_passes_is_a_warning(digits):
+    with pytest.warns(ConvergenceWarning, match="ran all its 2 passes"):
+        DCADL(**FAST | {"max_iter": 2, "tol": 1e-9}).fit(*digits)
+
+
+def test_principal_components_start_is_reproducible_and_descends(digits):
+    trace = DCADL(**FAST | {"n_atoms": 20}, init="pca").fit(*digits).objective_
+    assert (np.diff(trace) <= 1e-9 * trace[:-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"lam1": -1}, "lam1 must be a number of at least 0; got -1"),
+        ({"lam2": 0}, "lam2 must be a number of more than 0; got 0"),
+        ({"lam3": float("nan")}, "lam3 must be a number of at least 0; got nan"),
+        ({"n_atoms": 0}, "n_atoms must be a whole number of at least 1; got 0"),
+        ({"n_atoms": 2.5}, "n_atoms must be a whole number"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
+        ({"solver": "magic"}, "solver must be one of 'descent', 'paper'; got 'magic'"),
+        ({"init": "magic"}, "init must be one of"),
+        ({"normalize": "all"}, "normalize must be one of 'patch', 'centred', 'image', None; got 'all'"),
+        ({"backend": "abacus"}, "backend must be 'numpy', 'torch', 'torch:cuda' or 'cupy'; got 'abacus'"),
+        ({"patch_shape": 9}, r"patch_shape must fit in image_shape; got \(9, 9\) in \(8, 8\)"),
+        ({"image_shape": (4, 4)}, r"image_shape must match the data; got \(4, 4\)"),
+        ({"solver": "paper", "class_weight": "balanced"}, "knows no weights"),
+    ],
+)
+def test_a_bad_parameter_says_what_to_do(digits, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        DCADL(**FAST | parameters).fit(*digits)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda X, y: (np.where(X.max() == X, np.nan, X), y), "NaN"),
+        (lambda X, y: (np.where(X.max() == X, np.inf, X), y), "infinity"),
+        (lambda X, y: (X[:0], y[:0]), "0 sample"),
+        (lambda X, y: (X, np.zeros(len(y))), "at least 2 classes; got one class"),
+        (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
+        (lambda X, y: (X, y + 0.5), "Unknown label type"),
+    ],
+    ids=["nan", "inf", "empty", "one class", "lengths", "regression"],
+)
+def test_bad_data_says_what_is_wrong(digits, spoil, message):
+    with pytest.raises(ValueError, match=message):
+        DCADL(**FAST).fit(*spoil(*digits))
+
+
+def test_another_shape_at_prediction_is_refused(digits):
+    model = DCADL(**FAST).fit(*digits)
+    with pytest.raises(ValueError, match=r"images of shape \(8, 8\), as in fit; got \(9, 9\)"):
+        model.predict(np.zeros((2, 9, 9)))
+    with pytest.raises(ValueError, match="63 features"):
+        model.predict(np.zeros((2, 63)))
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [([-1.0] * 300, "must not be negative"), ([0.0] * 300, "must not be zero"), ([1.0] * 3, "inconsistent")],
+)
+def test_bad_weights_are_refused(digits, weight, message):
+    with pytest.raises(ValueError, match=message):
+        DCADL(**FAST).fit(*digits, sample_weight=weight)

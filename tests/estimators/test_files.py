@@ -1,0 +1,154 @@
+"""Model files: what goes in comes out; anything else is one clear ValueError."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+import dcadl
+from dcadl import DCADL, PatchRidge, RandomAtoms
+from dcadl.estimators.files import read_header, write_atomically
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="module")
+def images():
+    rng = np.random.default_rng(3)
+    return rng.random((30, 6, 6)).astype(np.float32), np.array(["cat", "dog", "eel"])[np.arange(30) % 3]
+
+
+@pytest.fixture(scope="module")
+def model(images):
+    return DCADL(n_atoms=4, patch_shape=3, stride=3, max_iter=2, tol=0, random_state=0).fit(*images)
+
+
+@pytest.fixture
+def saved(model, tmp_path):
+    model.save(tmp_path / "model.safetensors")
+    return tmp_path / "model.safetensors"
+
+
+@pytest.mark.parametrize("cls", [DCADL, PatchRidge, RandomAtoms])
+def test_a_loaded_model_predicts_to_the_bit_alike(cls, images, tmp_path):
+    X, y = images
+    model = cls(patch_shape=(3, 2), stride=2).fit(X, y)
+    model.save(tmp_path / "m.safetensors")
+    loaded = dcadl.load(tmp_path / "m.safetensors")
+    assert loaded.get_params() == model.get_params()
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("labels", [[-5, 7], [1.0, 2.0], [False, True], ["ä", "日本"]], ids=str)
+def test_labels_of_any_type_come_back(labels, images, tmp_path):
+    y = np.array(labels)[np.arange(30) % 2]
+    model = PatchRidge(class_weight=dict.fromkeys(np.array(labels).tolist(), 1.0))
+    with np.errstate(all="ignore"):
+        model.fit(images[0], y.astype(object) if isinstance(labels[0], str) else y.astype(y.dtype))
+    model.save(tmp_path / "m.safetensors")
+    loaded = dcadl.load(tmp_path / "m.safetensors")
+    assert loaded.classes_.tolist() == labels
+    assert loaded.class_weight == model.class_weight
+
+
+def test_a_header_can_be_read_by_people(saved):
+    header = read_header(saved)
+    assert (header["format"], header["class"], header["classes"]["labels"]) == (
+        1,
+        "DCADL",
+        ["cat", "dog", "eel"],
+    )
+
+
+def test_an_unfitted_model_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="not fitted yet: call fit before save"):
+        DCADL().save(tmp_path / "m.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+    monkeypatch.setattr("os.replace", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def rewrite(path, header=None, **arrays):
+    """The file at `path` with some of its header or arrays changed."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy") as file:
+        old = json.loads(file.metadata()["dcadl"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    tensors = {k: v for k, v in {**tensors, **arrays}.items() if v is not None}
+    save_file(tensors, path, metadata={"dcadl": json.dumps({**old, **(header or {})})})
+
+
+@pytest.mark.parametrize(
+    ("header", "arrays", "message"),
+    [
+        ({"format": 99}, {}, "has format 99; this dcadl reads up to 1. Upgrade dcadl"),
+        ({"format": "one"}, {}, "format must be a whole number"),
+        ({"class": "Oracle"}, {}, "holds a 'Oracle', which this dcadl does not know"),
+        ({"params": {"n_atomz": 3}}, {}, "header is damaged"),
+        ({"classes": {"dtype": "str", "labels": ["dog", "cat"]}}, {}, "sorted"),
+        ({"classes": {"dtype": "O", "labels": [1, 2]}}, {}, "dtype 'O' are not supported"),
+        ({"values": {}}, {}, "not a usable dcadl model"),
+        ({}, {"coef_": np.zeros((3, 5), np.float32)}, r"coef_ must have shape \(3, 16\); got \(3, 5\)"),
+        ({}, {"coef_": np.full((3, 16), np.nan, np.float32)}, "coef_ holds NaN or infinity"),
+        ({}, {"coef_": None}, "must hold the arrays"),
+        ({}, {"extra": np.zeros(2)}, "must hold the arrays"),
+    ],
+)
+def test_a_file_that_lies_is_refused(saved, header, arrays, message):
+    rewrite(saved, header, **arrays)
+    with pytest.raises(ValueError, match=message):
+        dcadl.load(saved)
+
+
+def test_a_foreign_safetensors_file_is_refused(tmp_path):
+    save_file({"w": np.zeros(3)}, tmp_path / "other.safetensors")
+    with pytest.raises(ValueError, match="not one of dcadl's models"):
+        dcadl.load(tmp_path / "other.safetensors")
+
+
+def test_a_missing_file_says_so(tmp_path):
+    with pytest.raises(ValueError, match="There is no model file"):
+        dcadl.load(tmp_path / "nowhere.safetensors")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_damaged_file_is_a_value_error_or_still_a_model(saved, data):
+    whole = saved.read_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    damaged = data.draw(
+        st.sampled_from([whole[:at], whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :], whole + b"x"])
+    )
+    path = saved.with_name("damaged.safetensors")
+    path.write_bytes(damaged)
+    try:
+        model = dcadl.load(path)
+    except ValueError:
+        return
+    assert model.coef_.shape == (3, 16)
+
+
+def test_the_golden_file_of_format_1_still_loads():
+    """Written when format 1 was made; it must be readable for ever."""
+    model = dcadl.load(GOLDEN / "format1.safetensors")
+    expected = np.load(GOLDEN / "format1_expected.npz")
+    np.testing.assert_allclose(
+        model.decision_function(expected["images"]), expected["scores"], rtol=1e-5, atol=1e-6
+    )
+    assert model.classes_.tolist() == ["cat", "dog", "eel"]

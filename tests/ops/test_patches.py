@@ -1,0 +1,84 @@
+"""Patches against a loop that cuts them out one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.signal import correlate2d
+
+from dcadl.arrays import fetch
+from dcadl.ops.codes import respond
+from dcadl.ops.patches import patch_grid, patch_table, take_patches
+
+
+@pytest.mark.parametrize(
+    ("image", "patch", "stride", "p"),
+    [((48, 42), 12, 6, 42), ((55, 40), 12, 6, 40), ((3000,), 1500, 1500, 2), ((8, 8), None, None, 1)],
+    ids=["extended_yaleb", "ar", "features", "whole"],
+)
+def test_the_papers_grids_have_the_known_number_of_patches(image, patch, stride, p):
+    assert patch_grid(image, patch, stride).p == p
+
+
+@pytest.mark.parametrize("image", [(7, 9), (7, 9, 3)], ids=["grey", "colour"])
+@pytest.mark.parametrize(("patch", "stride"), [((3, 4), (2, 3)), ((7, 9), 1), ((1, 1), 1)])
+def test_patches_equal_those_cut_out_in_a_loop(xp, rng, image, patch, stride):
+    images = rng.random((4, *image))
+    grid = patch_grid(image, patch, stride)
+    down, right = grid.stride
+    expected = [
+        [
+            one[top : top + patch[0], left : left + patch[1]].reshape(-1)
+            for top in range(0, image[0] - patch[0] + 1, down)
+            for left in range(0, image[1] - patch[1] + 1, right)
+        ]
+        for one in images
+    ]
+
+    P = take_patches(xp.asarray(images.reshape(4, -1)), grid)
+
+    np.testing.assert_array_equal(fetch(P), np.array(expected))
+
+
+def test_patches_of_a_strided_view_are_right(rng):
+    images = rng.random((8, 30))
+    grid = patch_grid((5, 6), 2, 1)
+    np.testing.assert_array_equal(
+        take_patches(images[::2], grid), images[::2][:, patch_table(grid)].reshape(4, grid.p, grid.d)
+    )
+
+
+def test_responses_are_a_strided_correlation(rng):
+    image, atom = rng.random((10, 9)), rng.random((4, 4))
+    grid = patch_grid((10, 9), 4, 3)
+
+    responses = respond(take_patches(image.reshape(1, -1), grid), atom.reshape(1, -1))
+
+    np.testing.assert_allclose(responses[0, :, 0], correlate2d(image, atom, "valid")[::3, ::3].reshape(-1))
+
+
+def test_signal_patches_run_along_the_signal(xp):
+    P = take_patches(xp.asarray(np.arange(10.0).reshape(1, -1)), patch_grid((10,), 4, 3))
+    np.testing.assert_array_equal(fetch(P)[0], [[0, 1, 2, 3], [3, 4, 5, 6], [6, 7, 8, 9]])
+
+
+def test_stride_defaults_to_half_a_patch():
+    assert patch_grid((48, 42), 12).stride == (6, 6)
+    assert patch_grid((5, 5), 1).stride == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((8, 8), 12), r"patch_shape must fit in image_shape; got \(12, 12\) in \(8, 8\)"),
+        (((8, 8), 0), "patch_shape must be 2 whole number"),
+        (((8, 8), (2, 2, 2)), "patch_shape must be 2 whole number"),
+        (((8, 8), 2, -1), "stride must be 2 whole number"),
+        (((8, 8), 2.5), "patch_shape must be 2 whole number"),
+        (((8, 8), "large"), "patch_shape must be whole numbers"),
+        (((8, 8, 3, 2), 2), "image_shape must be 1 or 2 or 3 whole number"),
+    ],
+)
+def test_a_grid_that_cannot_be_laid_says_why(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        patch_grid(*arguments)

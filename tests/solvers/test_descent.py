@@ -1,0 +1,184 @@
+"""The descending solver: slopes, descent of every block, and chunks that do not matter."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from dcadl.arrays import fetch
+from dcadl.ops.normalise import unit_rows
+from dcadl.ops.ridge import ridge
+from dcadl.solvers import descent
+from dcadl.solvers.walk import SerialWalk, threads
+
+LAMS = (0.02, 0.5, 0.1, 0.1)
+
+
+def chunks_of(xp, P, Y, size, weight=None):
+    return [
+        descent.Chunk(
+            partial(lambda a: a, xp.asarray(P[i : i + size])),
+            xp.asarray(Y[i : i + size]),
+            None if weight is None else xp.asarray(weight[i : i + size]),
+        )
+        for i in range(0, len(P), size)
+    ]
+
+
+def pose(xp, rng, n=24, p=3, d=6, m=5, C=3, size=24, weight=None, lams=LAMS, walk=None):
+    P, Y = unit_rows(rng.standard_normal((n, p, d))), np.eye(C)[np.arange(n) % C]
+    Omega = unit_rows(rng.standard_normal((m, d)))
+    problem = descent.pose(chunks_of(xp, P, Y, size, weight), walk or SerialWalk(), lams)
+    return problem, descent.start(problem, xp.asarray(Omega), C), (P, Y)
+
+
+def value(P, Y, Omega, U, W, lams, weight=None):
+    """F written out, image by image."""
+    lam1, lam2, lam3, lam4 = lams
+    s = np.ones(len(P)) if weight is None else weight
+    total = 0.5 * lam3 * np.sum(W**2) + 0.5 * lam4 * np.sum(Omega**2)
+    for j in range(len(P)):
+        total += s[j] * (
+            0.5 * np.sum((P[j] @ Omega.T - U[j]) ** 2)
+            + lam1 * np.sum(np.abs(U[j]))
+            + 0.5 * lam2 * np.sum((Y[j] - W @ U[j].reshape(-1)) ** 2)
+        )
+    return total
+
+
+def all_codes(state):
+    return np.concatenate([fetch(U) for U in state.codes])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_last_value_is_the_objective_written_out(xp, rng, weighted):
+    weight = rng.random(24) if weighted else None
+    problem, state, (P, Y) = pose(xp, rng, size=7, weight=weight)
+    for _ in range(3):
+        state = descent.step(problem, state)
+
+    expected = value(P, Y, fetch(state.Omega), all_codes(state), fetch(state.W), LAMS, weight)
+
+    assert descent.objective(problem, state)[-1] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["exact classifier", "CG classifier"])
+@pytest.mark.parametrize("lam2", [0.05, 0.5, 300.0], ids=["weak", "usual", "violent"])
+def test_no_block_of_no_pass_raises_the_objective(xp, rng, monkeypatch, exact, lam2):
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: exact)
+    problem, state, _ = pose(xp, rng, size=10, lams=(0.02, lam2, 0.1, 0.1))
+    for _ in range(12):
+        state = descent.step(problem, state)
+
+    trace = np.array(descent.objective(problem, state))
+
+    assert len(trace) == 36
+    assert (np.diff(trace) <= 1e-9 * np.abs(trace[:-1])).all()
+    assert trace[-1] < trace[0]
+
+
+def test_the_code_step_follows_the_slope_of_the_objective(rng):
+    """At the codes a long inner run ends at, finite differences find no way down."""
+    problem, state, (P, Y) = pose(np, rng, lams=(0.0, 0.5, 0.1, 0.1))
+    U, W, Omega = all_codes(state), state.W, state.Omega
+    A = np.einsum("npd,md->npm", P, Omega)
+    steps = descent._code_stepper(problem, W)
+    for _ in range(200):
+        U, _ = steps(U, A, Y, Y - U.reshape(len(U), -1) @ W.T)
+    direction, h = rng.standard_normal(U.shape), 1e-5
+
+    up, down = (value(P, Y, Omega, U + s * h * direction, W, (0.0, 0.5, 0.1, 0.1)) for s in (1, -1))
+
+    assert abs(up - down) / (2 * h) < 1e-6
+
+
+def test_codes_without_sparsity_reach_the_woodbury_solution(rng):
+    lam2 = 0.5
+    problem, state, (P, Y) = pose(np, rng, lams=(0.0, lam2, 0.1, 0.1))
+    U, W = all_codes(state), state.W
+    A = np.einsum("npd,md->npm", P, state.Omega)
+    flat = A.reshape(len(A), -1)
+    inner = np.linalg.solve(np.eye(3) + lam2 * W @ W.T, (Y - flat @ W.T).T)
+    exact = flat + lam2 * (W.T @ inner).T
+
+    steps = descent._code_stepper(problem, W)
+    for _ in range(200):
+        U, _ = steps(U, A, Y, Y - U.reshape(len(U), -1) @ W.T)
+
+    np.testing.assert_allclose(U.reshape(len(U), -1), exact, atol=1e-10)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_small_classifier_is_the_exact_ridge_of_its_codes(xp, rng, weighted):
+    weight = rng.random(24) if weighted else None
+    problem, state, (_, Y) = pose(xp, rng, size=9, weight=weight)
+    state = descent.step(problem, state)
+
+    expected = ridge(all_codes(state).reshape(24, -1), Y, LAMS[2] / LAMS[1], weight).T
+
+    np.testing.assert_allclose(fetch(state.W), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["exact classifier", "CG classifier"])
+@pytest.mark.parametrize("size", [1, 7, 23])
+def test_chunks_change_nothing_but_rounding(rng, monkeypatch, exact, size):
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: exact)
+    seed = rng.integers(1000)
+    whole, first, _ = pose(np, np.random.default_rng(seed))
+    cut, second, _ = pose(np, np.random.default_rng(seed), size=size)
+    for _ in range(5):
+        first, second = descent.step(whole, first), descent.step(cut, second)
+
+    np.testing.assert_allclose(second.Omega, first.Omega, atol=1e-8)
+    np.testing.assert_allclose(second.W, first.W, atol=1e-8)
+
+
+def test_threads_give_the_same_bits_as_one_after_the_other(rng):
+    seed = rng.integers(1000)
+    serial, first, _ = pose(np, np.random.default_rng(seed), size=5)
+    with threads(5) as walk:
+        threaded, second, _ = pose(np, np.random.default_rng(seed), size=5, walk=walk)
+        for _ in range(4):
+            first, second = descent.step(serial, first), descent.step(threaded, second)
+
+    np.testing.assert_array_equal(second.Omega, first.Omega)
+    np.testing.assert_array_equal(second.W, first.W)
+
+
+def test_a_weight_counts_as_copies(rng):
+    weight = np.array([2, 0, 1, 3] * 6).astype(float)
+    P, Y = unit_rows(rng.standard_normal((24, 3, 6))), np.eye(3)[np.arange(24) % 3]
+    Omega = unit_rows(rng.standard_normal((5, 6)))
+    copies = np.repeat(np.arange(24), weight.astype(int))
+
+    def learn(P, Y, weight):
+        problem = descent.pose(chunks_of(np, P, Y, 24, weight), SerialWalk(), LAMS)
+        state = descent.start(problem, Omega, 3)
+        for _ in range(4):
+            state = descent.step(problem, state)
+        return state
+
+    weighted, copied = learn(P, Y, weight), learn(P[copies], Y[copies], None)
+
+    np.testing.assert_allclose(weighted.Omega, copied.Omega, atol=1e-9)
+    np.testing.assert_allclose(weighted.W, copied.W, atol=1e-9)
+
+
+def test_float32_descends_too_and_lands_where_float64_does(rng):
+    P, Y = unit_rows(rng.standard_normal((60, 4, 16))), np.eye(4)[np.arange(60) % 4]
+    Omega = unit_rows(rng.standard_normal((6, 16)))
+
+    def learn(dtype):
+        problem = descent.pose(chunks_of(np, P.astype(dtype), Y.astype(dtype), 20), SerialWalk(), LAMS)
+        state = descent.start(problem, Omega.astype(dtype), 4)
+        for _ in range(10):
+            state = descent.step(problem, state)
+        return np.array(descent.objective(problem, state)), state
+
+    (narrow, small), (wide, large) = learn(np.float32), learn(np.float64)
+
+    assert (np.diff(narrow) <= 1e-6 * narrow[:-1]).all()
+    np.testing.assert_allclose(narrow, wide, rtol=1e-5)
+    np.testing.assert_allclose(small.Omega, large.Omega, atol=1e-4)

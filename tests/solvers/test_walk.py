@@ -1,0 +1,48 @@
+"""The walk over chunks: order, sums, errors, and BLAS left as it was found."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from dcadl.solvers.walk import SerialWalk, ThreadWalk, threads
+
+
+@pytest.fixture(params=["serial", "threads"])
+def walk(request):
+    with ThreadPoolExecutor(3) as pool:
+        yield {"serial": SerialWalk(), "threads": ThreadWalk(pool, 3)}[request.param]
+
+
+def test_what_is_kept_stays_in_order_and_the_rest_is_summed(walk):
+    kept, sums = walk(lambda a, b: (a * b, (a, np.array([b, 1]))), range(20), range(20))
+    assert kept == [a * a for a in range(20)]
+    assert sums[0] == sum(range(20))
+    np.testing.assert_array_equal(sums[1], [sum(range(20)), 20])
+
+
+def test_an_error_in_a_chunk_comes_out(walk):
+    def visit(a):
+        raise ValueError(f"chunk {a}")
+
+    with pytest.raises(ValueError, match="chunk 0"):
+        walk(visit, range(9))
+
+
+def blas_threads():
+    return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
+
+def test_blas_has_its_threads_back_afterwards():
+    before = blas_threads()
+    with threads(4), threads(4):
+        pass
+    assert blas_threads() == before
+
+
+def test_a_users_limit_is_honoured():
+    with threadpool_limits(1, user_api="blas"), threads(4) as walk:
+        assert isinstance(walk, SerialWalk)

@@ -1,0 +1,95 @@
+"""The rooms: imports go one way, files and functions stay readable."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "dcadl"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+# Each room and the rooms it may import from, itself included.
+MAY_IMPORT = {
+    "arrays": set(),
+    "ops": {"arrays", "ops"},
+    "solvers": {"arrays", "ops", "solvers"},
+    "data": {"arrays", "ops", "data"},
+    "estimators": {"arrays", "ops", "solvers", "estimators"},
+    "plot": {"arrays", "ops", "solvers", "estimators", "plot"},
+    "deploy": {"arrays", "ops", "solvers", "estimators", "deploy"},
+    "bench": {"arrays", "ops", "solvers", "estimators", "data", "plot", "bench"},
+    "cli": {"arrays", "ops", "solvers", "estimators", "data", "plot", "deploy", "bench", "cli"},
+}
+FRAMEWORKS = {"torch", "cupy", "sklearn", "matplotlib", "dask", "distributed"}
+
+
+def room(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST) -> list[tuple[str, int]]:
+    """Every imported module, with its line; `from a import b` counts as a.b."""
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                found += [(name.name, node.lineno) for name in names]
+            case ast.ImportFrom(module=module, names=names, level=0):
+                found += [(f"{module}.{name.name}", node.lineno) for name in names]
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", [f for f in FILES if room(f) in MAY_IMPORT], ids=lambda p: str(p.relative_to(SOURCE))
+)
+def test_imports_go_one_way(path):
+    ours = [(name.split("."), line) for name, line in imports(ast.parse(path.read_text()))]
+    rooms = {(parts[1], line) for parts, line in ours if parts[0] == "dcadl" and len(parts) > 1}
+    allowed = MAY_IMPORT[room(path)]
+
+    wrong = [
+        f"line {line}: dcadl.{name}" for name, line in rooms if name in MAY_IMPORT and name not in allowed
+    ]
+
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "path", [f for f in FILES if room(f) in ("ops", "solvers")], ids=lambda p: str(p.relative_to(SOURCE))
+)
+def test_formulas_know_no_framework(path):
+    tops = {name.split(".")[0] for name, _ in imports(ast.parse(path.read_text()))}
+
+    assert not tops & (FRAMEWORKS - FRAMEWORKS_OF.get(path.name, set()))
+
+
+FRAMEWORKS_OF = {
+    "convnet.py": {"torch"},
+    "cluster.py": {"dask", "distributed"},
+}  # what these solvers are made of
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_files_fit_in_one_sitting(path):
+    assert len(path.read_text().splitlines()) <= 400
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_functions_fit_on_a_screen(path):
+    long = [
+        f"{node.name}: {length} lines"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name != "__init__"
+        for length in [_body_length(node)]
+        if length > 40
+    ]
+
+    assert not long
+
+
+def _body_length(function: ast.FunctionDef) -> int:
+    """Lines of the body, its docstring left out."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
