@@ -21,6 +21,7 @@ import numpy as np
 from sklearn.linear_model import RidgeClassifierCV
 
 from dcadl.data import SpatialPyramid, load, split
+from dcadl.data.parallel import worker_count
 
 PER_CLASS = 100
 STRENGTHS = np.logspace(-2, 1, 13)
@@ -43,7 +44,7 @@ def main() -> None:
         "accuracy_std": round(float(np.std(accuracies, ddof=1)), 2) if options.seeds > 1 else None,
         "seconds_each_max": round(max(run["seconds"] for run in runs), 1),
         "peak_memory_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
-        "threads": len(os.sched_getaffinity(0)),
+        "threads": worker_count(-1),
     }
     print(json.dumps(summary, indent=2))
 

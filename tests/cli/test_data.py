@@ -169,11 +169,14 @@ def test_impossible_requests_are_one_clean_line_and_leave_no_file(run, pictures,
     assert list((tmp_path / "out").iterdir()) == []
 
 
-@pytest.mark.parametrize("output", ["f.txt", "nowhere/f.npz"])
-def test_an_output_that_cannot_be_written_is_refused_before_any_work(run, pictures, tmp_path, output):
-    result = run("features", pictures, "-o", tmp_path / output, "--transductive")
+@pytest.mark.parametrize("name", ["f.txt", "nowhere/f.npz"])
+@pytest.mark.parametrize("option", ["--output", "--save-model"])
+def test_files_that_cannot_be_written_are_refused_before_any_work(run, pictures, tmp_path, option, name):
+    files = {"--output": tmp_path / "a.npz"} | {option: tmp_path / name}
+    result = run("features", pictures, "--transductive", *[word for pair in files.items() for word in pair])
     assert result.exit_code == 2
-    assert "--output" in result.stderr
+    assert name in result.stderr
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_corrupt_picture_is_named_and_an_old_output_stays(run, pictures, tmp_path):

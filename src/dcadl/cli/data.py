@@ -2,23 +2,21 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
-from sklearn.utils import Bunch
 
-from dcadl.data import SpatialPyramid, load, read_labelled, split
-from dcadl.data.archives import cache_folder, is_archive, unpacked
-from dcadl.data.folder import Listing, list_folder, survey
-from dcadl.data.load import find
-from dcadl.data.npz import write_npz
-from dcadl.data.registry import describe, facts, names
+from dcadl.cli.terminal import clean_exit
+
+if TYPE_CHECKING:  # the library itself is imported where it is used: other commands start faster
+    from sklearn.utils import Bunch
+
+    from dcadl.data import SpatialPyramid
+    from dcadl.data.folder import Listing
 
 data_app = typer.Typer(
     help="Data sets: what is known, what is here, whether it is whole.", no_args_is_help=True
@@ -41,6 +39,8 @@ class Report(NamedTuple):
 @data_app.command("list")
 def list_sets(root: Root = None) -> None:
     """Name every data set and say whether its files are here."""
+    from dcadl.data.registry import facts, names
+
     table = Table("name", "images", "classes", "found")
     for name in names():
         known = facts(name)
@@ -53,7 +53,9 @@ def info(
     name: Annotated[str, typer.Argument(help="A name from `dcadl data list`.")], root: Root = None
 ) -> None:
     """Print source, terms, citation and expected files of a data set."""
-    with clean_errors():
+    from dcadl.data.registry import describe, facts
+
+    with clean_exit():
         known = facts(name)
         typer.echo(describe(known))
         typer.echo(f"Expected files: {', '.join(known.arrays) or 'none'}; or {known.layout}")
@@ -68,7 +70,9 @@ def check(
     root: Root = None,
 ) -> None:
     """Read data in full; report its size, classes and faults, with exit code 1 if there are any."""
-    with clean_errors(), warnings.catch_warnings(record=True) as caught:
+    from dcadl.data.registry import names
+
+    with clean_exit(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         report = _inspect_named(data, root) if data in names() else _inspect_path(Path(data))
     problems = [str(w.message) for w in caught if w.category is UserWarning] + report.problems
@@ -110,11 +114,18 @@ def features(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep nothing.")] = False,
 ) -> None:
     """Compute spatial-pyramid features of a folder of pictures into a .npz file."""
-    with clean_errors():
-        _check_output(output)
+    from dcadl.data import SpatialPyramid
+    from dcadl.data.archives import cache_folder
+    from dcadl.data.folder import list_folder
+    from dcadl.data.npz import write_npz
+
+    with clean_exit():
+        for written in (output, save_model):
+            _check_output(written)
         _check_choice(per_class, transductive, model)
         kept = None if no_cache else cache or cache_folder() / "features"
-        listing = list_folder(_folder(images))
+        folder = _folder(images)
+        listing = list_folder(folder)
         if model is None:
             pyramid = SpatialPyramid(
                 n_words=words, levels=_levels(levels), coding=coding, pooling=pooling, n_components=pca,
@@ -126,7 +137,7 @@ def features(
         rows = _compute(pyramid, listing.files, train, fitted=model is not None)
         write_npz(output, {
             "features": rows, "labels": listing.target, "class_names": np.array(listing.names),
-            "names": np.array([str(f.relative_to(f.parents[1])) for f in listing.files]),
+            "names": np.array([f.relative_to(folder).as_posix() for f in listing.files]),
             "train": train, "protocol": np.array(pyramid.protocol_),
         })  # fmt: skip
         if save_model is not None:
@@ -135,17 +146,7 @@ def features(
     typer.echo(f"{output}: {rows.shape[0]} images, {rows.shape[1]} features ({pyramid.protocol_}: {learned})")
 
 
-@contextmanager
-def clean_errors() -> Iterator[None]:
-    """Turn what bad input raises into one line on stderr and exit code 2."""
-    try:
-        yield
-    except (ValueError, OSError, ImportError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
-
-
-def _compute(pyramid: SpatialPyramid, files: list[Path], train: Any, *, fitted: bool) -> Any:
+def _compute(pyramid: "SpatialPyramid", files: list[Path], train: Any, *, fitted: bool) -> Any:
     paths = np.array([str(file) for file in files])
     if not fitted:
         pyramid.fit(paths[train])
@@ -156,6 +157,8 @@ def _training_mask(
     listing: Any, per_class: int | None, transductive: bool, model: Path | None, seed: int
 ) -> Any:
     """Which images the pyramid learns from."""
+    from dcadl.data import split
+
     mask = np.full(len(listing.files), transductive and model is None)
     if per_class is not None:
         mask[split(listing.target, per_class=per_class, seed=seed, names=listing.names).train] = True
@@ -170,12 +173,14 @@ def _check_choice(per_class: int | None, transductive: bool, model: Path | None)
         )
 
 
-def _check_output(output: Path) -> None:
-    """Before hours of work: the file must be one we can write."""
-    if output.suffix != ".npz":
-        raise ValueError(f"--output must name a .npz file; got {output}.")
-    if not output.resolve().parent.is_dir():
-        raise ValueError(f"the folder of --output is not there: {output.resolve().parent}")
+def _check_output(path: Path | None) -> None:
+    """Before minutes of work: the file must be one we can write."""
+    if path is None:
+        return
+    if path.suffix != ".npz":
+        raise ValueError(f"expected the name of a .npz file to write; got {path}.")
+    if not path.resolve().parent.is_dir():
+        raise ValueError(f"cannot write {path}: its folder is not there.")
 
 
 def _levels(text: str) -> tuple[int, ...]:
@@ -188,6 +193,9 @@ def _levels(text: str) -> tuple[int, ...]:
 
 
 def _place(name: str, root: Path | None) -> str:
+    from dcadl.data.load import find
+    from dcadl.data.registry import facts
+
     if name == "digits":
         return "with scikit-learn"
     try:
@@ -197,6 +205,9 @@ def _place(name: str, root: Path | None) -> str:
 
 
 def _inspect_named(name: str, root: Path | None) -> Report:
+    from dcadl.data import load
+    from dcadl.data.folder import Listing
+
     bunch = load(name, root)
     if bunch.data.dtype.kind == "U":
         files = [Path(file) for file in bunch.data]
@@ -205,19 +216,24 @@ def _inspect_named(name: str, root: Path | None) -> Report:
 
 
 def _inspect_path(path: Path) -> Report:
+    from dcadl.data import read_labelled
+    from dcadl.data.folder import list_folder
+
     if path.suffix in (".npz", ".mat"):
         return _inspect_arrays(read_labelled(path))
     return _inspect_files(list_folder(_folder(path), on_error="skip"))
 
 
-def _inspect_arrays(bunch: Bunch) -> Report:
+def _inspect_arrays(bunch: "Bunch") -> Report:
     samples = bunch.get("images", bunch.data)
     text = f"{' × '.join(map(str, samples.shape[1:]))} {samples.dtype}"
     return Report(np.bincount(bunch.target).tolist(), text, [], [])
 
 
-def _inspect_files(listing: Listing) -> Report:
+def _inspect_files(listing: "Listing") -> Report:
     """Every picture is decoded; byte-identical ones may end up on both sides of a split."""
+    from dcadl.data.folder import survey
+
     shapes, bad = survey(listing)
     heights, widths = [shape[0] for shape in shapes], [shape[1] for shape in shapes]
     text = (
@@ -233,4 +249,6 @@ def _inspect_files(listing: Listing) -> Report:
 
 
 def _folder(path: Path) -> Path:
+    from dcadl.data.archives import is_archive, unpacked
+
     return unpacked(path) if path.is_file() and is_archive(path) else path
