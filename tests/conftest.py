@@ -9,7 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-LIBRARIES = {"numpy": "array_api_compat.numpy", "strict": "array_api_strict", "torch": "array_api_compat.torch"}
+LIBRARIES = {
+    "numpy": "array_api_compat.numpy",
+    "strict": "array_api_strict",
+    "torch": "array_api_compat.torch",
+}
 
 
 @pytest.fixture(params=LIBRARIES)

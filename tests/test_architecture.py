@@ -56,9 +56,7 @@ def test_imports_go_one_way(path):
     assert not wrong
 
 
-@pytest.mark.parametrize(
-    "path", [f for f in FILES if room(f) in ("ops", "solvers")], ids=lambda p: str(p.relative_to(SOURCE))
-)
+@every([f for f in FILES if room(f) in ("ops", "solvers")])
 def test_formulas_know_no_framework(path):
     tops = {name.split(".")[0] for name, _ in imports(ast.parse(path.read_text()))}
 
@@ -71,12 +69,12 @@ FRAMEWORKS_OF = {
 }  # what these solvers are made of
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+@every(FILES)
 def test_files_fit_in_one_sitting(path):
     assert len(path.read_text().splitlines()) <= 400
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+@every(FILES)
 def test_functions_fit_on_a_screen(path):
     long = [
         f"{node.name}: {length} lines"

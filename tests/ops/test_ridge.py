@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -60,7 +62,7 @@ def test_every_block_cg_step_lowers_the_quadratic(xp, rng, system):
 
     values = [value(steps) for steps in range(8)]
 
-    assert all(after < before for before, after in zip(values, values[1:]))
+    assert all(after < before for before, after in itertools.pairwise(values))
 
 
 def test_block_cg_reaches_the_solution(xp, system):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -40,6 +41,24 @@ def test_blas_has_its_threads_back_afterwards():
     before = blas_threads()
     with threads(4), threads(4):
         pass
+    assert blas_threads() == before
+
+
+def test_blas_has_its_threads_back_when_the_first_to_come_leaves_first():
+    before, entered, leave = blas_threads(), threading.Barrier(2), threading.Event()
+
+    def stay_longer():
+        with threads(4):
+            entered.wait()
+            leave.wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        with threads(4):
+            late = pool.submit(stay_longer)
+            entered.wait()
+        leave.set()
+        late.result()
+
     assert blas_threads() == before
 
 

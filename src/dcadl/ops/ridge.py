@@ -60,4 +60,5 @@ def _damped(M: Array) -> Array:
     A damped step still descends. Undamped, such columns would carry nothing but amplified rounding.
     """
     xp = array_namespace(M)
-    return add_to_diagonal((M + M.T) / 2, DUST * xp.sum(xp.linalg.diagonal(M)) + xp.finfo(M.dtype).smallest_normal)
+    dust = DUST * xp.sum(xp.linalg.diagonal(M)) + xp.finfo(M.dtype).smallest_normal
+    return add_to_diagonal((M + M.T) / 2, dust)

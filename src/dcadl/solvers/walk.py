@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from itertools import islice
 from typing import Any, Protocol
 
@@ -78,22 +79,23 @@ class _BlasThreads:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._controller: ThreadpoolController | None = None
-        self._limit: Any = None
         self._full = 1
+        # threadpoolctl lets only the thread that set a limit lift it, and the first of our users need not
+        # be the last to leave: so a thread of its own does both.
+        self._clerk: ThreadPoolExecutor | None = None
+        self._limit: Any = None
 
     def width(self) -> int:
         """Threads that BLAS may use: a user's own limit is honoured."""
         with self._lock:
-            return self._full if self._users else self._measure()
+            return self._full if self._users else _blas_width()
 
     @contextmanager
     def single(self) -> Iterator[None]:
         """One BLAS thread until the last user leaves."""
         with self._lock:
             if self._users == 0:
-                self._full = self._measure()
-                self._limit = self._blas().limit(limits=1, user_api="blas")
+                self._pause()
             self._users += 1
         try:
             yield
@@ -101,15 +103,27 @@ class _BlasThreads:
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
-                    self._limit.restore_original_limits()
+                    self._resume()
 
-    def _blas(self) -> ThreadpoolController:
-        if self._controller is None:
-            self._controller = ThreadpoolController()
-        return self._controller
+    def _pause(self) -> None:
+        self._full = _blas_width()
+        self._clerk = ThreadPoolExecutor(1, thread_name_prefix="dcadl-blas")
+        limit = _controller().limit
+        self._limit = self._clerk.submit(lambda: limit(limits=1, user_api="blas").__enter__()).result()
 
-    def _measure(self) -> int:
-        return max((info["num_threads"] for info in self._blas().select(user_api="blas").info()), default=1)
+    def _resume(self) -> None:
+        assert self._clerk is not None
+        self._clerk.submit(self._limit.__exit__, None, None, None).result()
+        self._clerk.shutdown()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # a look at every loaded library: not to be repeated for each prediction
+
+
+def _blas_width() -> int:
+    return max((info["num_threads"] for info in _controller().select(user_api="blas").info()), default=1)
 
 
 _BLAS = _BlasThreads()
