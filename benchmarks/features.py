@@ -1,7 +1,7 @@
 """
 Scene15 from raw pictures: accuracy of linear ridge on spatial-pyramid features, time and memory.
 
-    python benchmarks/features.py [--seeds 5] [--levels 1,2,4] [--root] [--transductive]
+    python benchmarks/features.py [--seeds 5] [--first 0] [--levels 1,2,4] [--root] [--transductive]
 
 Reads the pictures below DCADL_DATA. For each seed, 100 images of every class are drawn for training; codebook
 and PCA are learned from these alone (or from all images with --transductive, which the output says), the
@@ -33,13 +33,14 @@ def main() -> None:
     if "DCADL_DATA" not in os.environ:
         sys.exit("set DCADL_DATA to the folder with the Scene15 pictures (see docs/data.md)")
     scenes = load("scene15", kind="original")
-    runs = [one_seed(scenes, seed, options) for seed in range(options.seeds)]
+    seeds = range(options.first, options.first + options.seeds)
+    runs = [one_seed(scenes, seed, options) for seed in seeds]
     accuracies = [run["accuracy"] for run in runs]
     summary = {
         "protocol": runs[0]["protocol"],
         "levels": options.levels,
         "root_sift": options.root,
-        "seeds": options.seeds,
+        "seeds": list(seeds),
         "accuracy_mean": round(float(np.mean(accuracies)), 2),
         "accuracy_std": round(float(np.std(accuracies, ddof=1)), 2) if options.seeds > 1 else None,
         "seconds_each_max": round(max(run["seconds"] for run in runs), 1),
@@ -82,7 +83,8 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--levels", type=lambda text: tuple(map(int, text.split(","))), default=(1, 2, 4))
     parser.add_argument("--words", type=int, default=1024)
     parser.add_argument("--components", type=int, default=3000)
