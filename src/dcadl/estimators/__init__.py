@@ -1,7 +1,9 @@
 """scikit-learn faces of the methods."""
 
 from dcadl.estimators.controls import PatchRidge, RandomAtoms
+from dcadl.estimators.convnet import ConvNet
 from dcadl.estimators.dadl import DADL
 from dcadl.estimators.dcadl import DCADL
+from dcadl.estimators.pcanet import PCANet
 
-__all__ = ["DADL", "DCADL", "PatchRidge", "RandomAtoms"]
+__all__ = ["DADL", "DCADL", "ConvNet", "PCANet", "PatchRidge", "RandomAtoms"]
