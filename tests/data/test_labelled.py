@@ -114,6 +114,14 @@ def test_rows_are_folded_into_pictures_of_the_size_given(tmp_path, rng):
         read_labelled(tmp_path / "a.npz", size=(5, 5))
 
 
+def test_half_precision_is_for_files_only(tmp_path, rng):
+    X = rng.random((3, 4)).astype(np.float16)
+    np.savez(tmp_path / "a.npz", features=X, labels=[0, 1, 0])
+    data = read_labelled(tmp_path / "a.npz").data
+    assert data.dtype == np.float32
+    np.testing.assert_array_equal(data, X)
+
+
 def test_pickled_objects_are_never_loaded(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.array([{"evil": 1}], dtype=object), y=[0])
     with pytest.raises(ValueError, match="pickled"):

@@ -70,6 +70,8 @@ def _bunch(arrays: dict[str, Any], path: Path, size: Size, color: bool, extra: d
     labels = flat_labels(arrays[labels_key])
     samples = by_row(arrays[samples_key], len(labels), columns_first=samples_key == "featureMat")
     _check_numbers(samples, samples_key)
+    if samples.dtype == np.float16:
+        samples = samples.astype(np.float32)  # a form for storage: no BLAS multiplies it
     samples = _shaped(samples, size, color)
     names = next((arrays[key] for key in NAME_KEYS if key in arrays and arrays[key].dtype.kind == "U"), None)
     if "names" in arrays and len(arrays["names"]) == len(labels):
