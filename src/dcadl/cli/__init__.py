@@ -1,0 +1,42 @@
+"""The command `dcadl`: words on the command line → one call into the library."""
+
+from typing import Annotated
+
+import typer
+
+from dcadl.cli.data import data_app, features
+from dcadl.cli.demo import demo
+from dcadl.cli.evaluate import evaluate
+from dcadl.cli.fit import fit
+from dcadl.cli.info import info
+from dcadl.cli.predict import predict
+
+app = typer.Typer(
+    help="Learn small filters and a linear classifier together, and classify images with them.",
+    epilog="Start with: dcadl demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+for command in (demo, fit, predict, evaluate, info, features):
+    app.command()(command)
+app.add_typer(data_app, name="data")
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from dcadl import __version__
+
+        typer.echo(f"dcadl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and stop."),
+    ] = False,
+) -> None:
+    """Learn small filters and a linear classifier together, and classify images with them."""

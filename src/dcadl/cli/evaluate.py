@@ -1,0 +1,125 @@
+"""`dcadl evaluate`: a model and labelled data in, accuracy and mistakes out."""
+
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+
+from dcadl.cli.inputs import read_for
+from dcadl.cli.predict import Model
+from dcadl.cli.terminal import clean_exit
+
+ROWS_SHOWN = 20
+
+
+class Verdict(NamedTuple):
+    """How a model did on labelled data."""
+
+    classes: Any  # (C,) names
+    confusion: Any  # (C, C) true class in rows, predicted in columns
+    seconds: float  # of prediction
+
+    @property
+    def n(self) -> int:
+        """Samples."""
+        return int(self.confusion.sum())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of samples named rightly."""
+        return float(np.trace(self.confusion) / self.n)
+
+
+def evaluate(
+    model: Model,
+    data: Annotated[
+        str, typer.Argument(help="Labelled data, as for `dcadl fit`; of a file with a test part, only that.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write the confusion matrix to this picture (.png, .pdf, .svg).")
+    ] = None,
+) -> None:
+    """Measure a model's accuracy on labelled data, class by class."""
+    with clean_exit():
+        verdict = judge(model, data)
+        if plot is not None:
+            from dcadl.cli.pictures import confusion_picture, write_figure
+
+            write_figure(
+                confusion_picture(verdict.confusion, verdict.classes, f"{verdict.accuracy:.2%} right"), plot
+            )
+        show = _json if as_json else _table
+        show(verdict)
+
+
+def judge(path: Path, data: str) -> Verdict:
+    """The confusion matrix of the model at `path` on `data`."""
+    from sklearn.metrics import confusion_matrix
+
+    from dcadl import load
+
+    model = load(path)
+    samples = read_for(model, data)
+    test = slice(samples.train_size, None)
+    classes = model.classes_.astype(str)
+    strange = sorted(set(samples.y[test]) - set(classes))
+    if strange:
+        raise ValueError(f"{data} has classes that {path} does not know: {', '.join(strange[:5])}.")
+    start = perf_counter()
+    predicted = model.predict(samples.X[test]).astype(str)
+    seconds = perf_counter() - start
+    return Verdict(classes, confusion_matrix(samples.y[test], predicted, labels=classes), seconds)
+
+
+def _rows(verdict: Verdict) -> list[dict[str, Any]]:
+    """Class by class: samples, share named rightly, and what it is most often mistaken for."""
+    rows = []
+    for i, counts in enumerate(verdict.confusion):
+        wrong = np.where(np.arange(len(counts)) == i, 0, counts)
+        rows.append({
+            "class": str(verdict.classes[i]),
+            "samples": int(counts.sum()),
+            "recall": float(counts[i] / counts.sum()) if counts.sum() else None,
+            "mistaken_for": str(verdict.classes[wrong.argmax()]) if wrong.any() else None,
+            "mistakes": int(wrong.max()),
+        })  # fmt: skip
+    return rows
+
+
+def _json(verdict: Verdict) -> None:
+    typer.echo(
+        json.dumps(
+            {
+                "accuracy": verdict.accuracy,
+                "samples": verdict.n,
+                "seconds": verdict.seconds,
+                "classes": _rows(verdict),
+                "confusion": verdict.confusion.tolist(),
+            },
+            ensure_ascii=False,
+        )
+    )
+
+
+def _table(verdict: Verdict) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [row for row in _rows(verdict) if row["samples"]]
+    worst = sorted(rows, key=lambda row: row["recall"])[:ROWS_SHOWN]
+    shown = rows if len(rows) <= ROWS_SHOWN else worst
+    table = Table("class", "samples", "right", "most often mistaken for")
+    for row in shown:
+        mistake = f"{row['mistaken_for']} ({row['mistakes']})" if row["mistakes"] else ""
+        table.add_row(Text(row["class"]), str(row["samples"]), f"{row['recall']:.1%}", Text(mistake))
+    console = Console()
+    console.print(table)
+    if len(rows) > len(shown):
+        console.print(f"the {len(shown)} worst of {len(rows)} classes; --json has all")
+    per_image = verdict.seconds / verdict.n * 1e6
+    console.print(f"accuracy: {verdict.accuracy:.2%} of {verdict.n} samples ({per_image:.0f} µs each)")

@@ -1,0 +1,89 @@
+"""What commands read: labelled data and pictures, in the size, colour and scale that a model knows."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PIXEL_TOP = 255.0
+
+
+class Labelled(NamedTuple):
+    """Samples scaled and labels by name."""
+
+    X: Any  # (n, H, W), (n, H, W, 3) or (n, features), float32
+    y: Any  # (n,) class names
+    train_size: int | None  # where the file keeps a test part behind a training part
+
+
+class ImageForm(NamedTuple):
+    """The pictures that a model was trained on."""
+
+    size: tuple[int, int]
+    color: bool
+
+
+def read_data(data: str, size: Any = None, color: bool = False) -> Labelled:
+    """A folder of class folders, an archive of one, a `.npz` or `.mat` file, or a named data set."""
+    from dcadl.data import read_labelled
+    from dcadl.data.registry import names
+
+    if data in names() and not Path(data).exists():
+        bunch = _named(data, size, color)
+    else:
+        bunch = read_labelled(Path(data), size=size, color=color)
+    if len(bunch.target_names) < 2:
+        raise ValueError(f"{data} must hold at least 2 classes; got {list(map(str, bunch.target_names))}.")
+    samples = bunch.get("images", bunch.data)
+    return Labelled(scaled(samples), bunch.target_names[bunch.target], bunch.get("train_size"))
+
+
+def scaled(samples: Any) -> Any:
+    """float32 samples, pixel values 0..255 brought to [0, 1].
+
+    Pixels are what 8 bits hold, and pictures whose values lie in 0..255 but not in [0, 1]. Rows of other
+    numbers are features: they stay as they are.
+    """
+    if samples.dtype == np.uint8:
+        return samples.astype(np.float32) / np.float32(PIXEL_TOP)
+    pixels = samples.ndim > 2 and samples.min() >= 0 and 1 < samples.max() <= PIXEL_TOP
+    return (samples / PIXEL_TOP if pixels else samples).astype(np.float32)
+
+
+def image_form(model: Any, path: Any) -> ImageForm:
+    """Size and colour of the pictures that the model at `path` takes."""
+    shape = image_shape(model)
+    if len(shape) < 2 or shape[2:] not in ((), (1,), (3,)):
+        raise ValueError(
+            f"{path} was trained on samples of shape {shape}, not on pictures: "
+            "give such samples to `dcadl evaluate` in a .npz or .mat file."
+        )
+    return ImageForm((shape[0], shape[1]), shape[2:] == (3,))
+
+
+def image_shape(model: Any) -> tuple[int, ...]:
+    """The shape of one training sample: (H, W), (H, W, 3) or (length,)."""
+    shape = getattr(model, "_image_shape", None) or getattr(model, "image_shape", None)
+    return tuple(shape) if shape else (int(model.n_features_in_),)
+
+
+def read_for(model: Any, data: str) -> Labelled:
+    """Labelled data in the form that the model knows."""
+    shape = image_shape(model)
+    if len(shape) < 2:
+        return read_data(data)
+    return read_data(data, size=shape[:2], color=shape[2:] == (3,))
+
+
+def _named(name: str, size: Any, color: bool) -> Any:
+    from dcadl.data import load
+    from dcadl.data.images import conform
+
+    bunch = load(name)
+    if bunch.data.dtype.kind == "U":
+        raise ValueError(
+            f"the pictures of {name} differ in size: make features of them with `dcadl features` first."
+        )
+    if "images" in bunch:
+        bunch.images = conform(bunch.images, size, color)
+    return bunch

@@ -1,0 +1,60 @@
+"""The pictures that commands write: a confusion matrix, and those of the demo."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dcadl.plot import AtomsDisplay, CodesDisplay, ConvergenceDisplay
+from dcadl.plot.canvas import entitle, new_figure
+
+DPI = 120
+NUMBERS_UP_TO = 20  # classes; beyond this, numbers in the cells and all names would overlap
+NAMES_SHOWN = 20
+
+
+def write_figure(figure: Any, path: Path) -> Path:
+    """The figure at `path`, in the format of its ending."""
+    if not path.resolve().parent.is_dir():
+        raise ValueError(f"the folder of {path} is not there.")
+    figure.savefig(path, dpi=DPI)
+    return path
+
+
+def confusion_picture(confusion: Any, classes: Any, title: str) -> Any:
+    """A figure of the confusion matrix."""
+    side = 4.6 if len(classes) <= 10 else 7.0
+    figure = new_figure(side + 0.6, side)
+    draw_confusion(figure.add_subplot(), confusion, classes, title)
+    return figure
+
+
+def draw_confusion(ax: Any, confusion: Any, classes: Any, title: str) -> None:
+    """The confusion matrix on `ax`; cells without a case stay empty."""
+    from sklearn.metrics import ConfusionMatrixDisplay
+
+    few = len(classes) <= NUMBERS_UP_TO
+    display = ConfusionMatrixDisplay(np.asarray(confusion), display_labels=classes)
+    display.plot(ax=ax, cmap="Blues", colorbar=not few, include_values=few, text_kw={"fontsize": 8})
+    for number in display.text_.ravel() if few else ():
+        number.set_visible(number.get_text() != "0")
+    if not few:
+        shown = np.arange(0, len(classes), -(-len(classes) // NAMES_SHOWN))
+        ax.set_xticks(shown, np.asarray(classes)[shown], fontsize=8)
+        ax.set_yticks(shown, np.asarray(classes)[shown], fontsize=8)
+    if max(len(str(c)) for c in classes) > 3:
+        ax.tick_params(axis="x", rotation=90)
+    ax.set(xlabel="predicted", ylabel="true")
+    entitle(ax, title)
+
+
+def overview(model: Any, X: Any, y: Any, confusion: Any, title: str) -> Any:
+    """All on one page: atoms, objective, mistakes, and some images on their way to a label."""
+    figure = new_figure(11.5, 8.6)
+    top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.25), hspace=0.04)
+    atoms, objective, mistakes = top.subplots(1, 3, width_ratios=(1.25, 1.2, 1))
+    AtomsDisplay.from_estimator(model, ax=atoms)
+    ConvergenceDisplay.from_estimator(model, ax=objective)
+    draw_confusion(mistakes, confusion, model.classes_, title)
+    CodesDisplay.from_estimator(model, X, y, figure=bottom)
+    return figure

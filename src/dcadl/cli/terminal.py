@@ -1,0 +1,66 @@
+"""How commands speak: errors in one line, notes, tables; results on stdout, all else on stderr."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+BAD_INPUT = 2
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+INPUT_ERRORS = (ValueError, OSError, ImportError, FloatingPointError, MemoryError)
+
+
+@contextmanager
+def clean_exit() -> Iterator[None]:
+    """What bad input raises becomes one line on stderr and exit code 2; Ctrl-C exit code 130.
+
+    Warnings become lines on stderr as well: a user of the command did not write the line they point at.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        try:
+            yield
+        except INPUT_ERRORS as error:
+            _tell(caught)
+            typer.echo(f"error: {_one_line(error) or type(error).__name__}", err=True)
+            raise typer.Exit(BAD_INPUT) from error
+        except KeyboardInterrupt as error:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from error
+        _tell(caught)
+
+
+def note(text: str) -> None:
+    """A remark that is no result."""
+    typer.echo(f"note: {text}", err=True)
+
+
+def progress_bar() -> Progress:
+    """A bar on stderr, drawn only on a terminal: logs stay clean."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal)
+
+
+def size_text(n_bytes: int) -> str:
+    """Bytes as a person reads them."""
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.1f} kB"
+
+
+def times_text(shape: Any) -> str:
+    """(48, 42) as 48×42."""
+    return "×".join(str(n) for n in shape)
+
+
+def _tell(caught: list[warnings.WarningMessage]) -> None:
+    for warning in caught:
+        if not issubclass(warning.category, DeprecationWarning):
+            note(_one_line(warning.message))
+
+
+def _one_line(message: Any) -> str:
+    return " ".join(str(message).split())
