@@ -4,6 +4,7 @@ from dcadl.estimators.controls import PatchRidge, RandomAtoms
 from dcadl.estimators.convnet import ConvNet
 from dcadl.estimators.dadl import DADL
 from dcadl.estimators.dcadl import DCADL
+from dcadl.estimators.dpl import DPL
 from dcadl.estimators.pcanet import PCANet
 
-__all__ = ["DADL", "DCADL", "ConvNet", "PCANet", "PatchRidge", "RandomAtoms"]
+__all__ = ["DADL", "DCADL", "DPL", "ConvNet", "PCANet", "PatchRidge", "RandomAtoms"]
