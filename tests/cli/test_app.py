@@ -1,0 +1,117 @@
+"""The command as a whole: help, version, the demo, and a real process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+from rich.console import Console
+from rich.progress import Progress
+
+import dcadl
+from dcadl.cli.progress import fit_with_bar
+from dcadl.cli.terminal import clean_exit
+
+COMMANDS = ("demo", "fit", "predict", "evaluate", "info", "features", "data")
+
+
+def test_help_names_every_command(call):
+    text = call("--help").stdout
+
+    assert [name for name in COMMANDS if f" {name} " not in text] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(call, command):
+    result = call(command, "--help")
+
+    assert result.exit_code == 0
+    assert "Usage" in result.stdout
+
+
+def test_a_real_process_says_its_version():
+    done = subprocess.run([sys.executable, "-m", "dcadl.cli", "--version"], capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"dcadl {dcadl.__version__}\n", "")
+
+
+def test_a_real_process_refuses_in_one_line(tmp_path):
+    words = ["info", str(tmp_path / "nowhere")]
+
+    done = subprocess.run([sys.executable, "-m", "dcadl.cli", *words], capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: There is no model file")
+    assert done.stderr.count("\n") == 1
+
+
+def test_importing_the_command_does_not_import_matplotlib_or_torch():
+    code = (
+        "import sys, dcadl.cli; sys.exit(any(name in sys.modules for name in ('matplotlib', 'torch', 'cv2')))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_an_error_of_many_lines_becomes_one(capsys):
+    with pytest.raises(BaseException, match="2"), clean_exit():
+        raise ValueError("two files:\n  a\n  b")
+
+    assert capsys.readouterr().err == "error: two files: a b\n"
+
+
+def test_the_bar_steps_once_per_pass_and_is_gone_from_the_model(arrays):
+    images, labels = arrays
+    model = dcadl.DCADL(n_atoms=4, patch_shape=6, max_iter=3, tol=0, random_state=0)
+    with Progress(console=Console(quiet=True)) as bar:
+        task = bar.add_task("", total=None)
+
+        fit_with_bar(model, images / 255, labels, bar, task)
+
+        assert (bar.tasks[0].completed, bar.tasks[0].total) == (3, 3)
+    assert not hasattr(model, "_skl_callbacks")
+
+
+@pytest.fixture(scope="module")
+def demo(call, tmp_path_factory):
+    """One run of the demo, cut to fewer splits and passes."""
+    import importlib
+
+    module = importlib.import_module("dcadl.cli.demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SPLITS", 2)
+        patch.setattr(module, "PASSES", 3)
+        output = tmp_path_factory.mktemp("demo") / "out"
+        result = call("demo", "--output", output)
+    assert result.exit_code == 0, result.output
+    return output, result.stdout
+
+
+def test_the_demo_compares_dcadl_with_both_controls(demo):
+    _, text = demo
+
+    assert all(f"│ {name}" in text for name in ("DCADL", "RandomAtoms", "PatchRidge"))
+    assert text.count("against") == 2
+
+
+@pytest.mark.parametrize("name", ["atoms", "convergence", "confusion", "codes", "overview"])
+def test_the_demo_draws_each_picture_and_says_where(demo, name):
+    output, text = demo
+
+    assert f"{name}.png" in text
+    with Image.open(output / f"{name}.png") as picture:
+        colours = picture.convert("RGB").getcolors(1 << 20)
+    assert len(colours) > 20
+
+
+def test_what_the_demo_tells_to_try_next_works(call, demo):
+    output, _ = demo
+    pictures = sorted((output / "images").iterdir())
+
+    result = call("predict", output / "dcadl.safetensors", *pictures, "--csv")
+
+    labels = [line.split(",")[1] for line in result.stdout.splitlines()[1:]]
+    truth = [file.stem.rpartition("_")[2] for file in pictures]
+    assert sum(a == b for a, b in zip(labels, truth)) >= 8

@@ -1,0 +1,114 @@
+"""`dcadl evaluate` and `dcadl info`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dcadl
+
+
+def test_the_accuracy_is_the_librarys(call, model, folder, arrays):
+    images, labels = arrays
+
+    found = json.loads(call("evaluate", model, folder, "--json").stdout)
+
+    expected = dcadl.load(model).score(images.astype(np.float32) / np.float32(255), labels)
+    assert found["accuracy"] == pytest.approx(expected)
+    assert found["samples"] == len(labels)
+
+
+def test_recall_and_confusion_tell_the_same(call, model, folder):
+    found = json.loads(call("evaluate", model, folder, "--json").stdout)
+
+    confusion = np.array(found["confusion"])
+    recalls = [row["recall"] for row in found["classes"]]
+    np.testing.assert_allclose(recalls, np.diag(confusion) / confusion.sum(axis=1))
+
+
+def test_mistakes_are_named(call, tmp_path, model, arrays):
+    images, labels = arrays
+    np.savez(tmp_path / "wrong.npz", images=images[labels == "across"], labels=["down"] * 11 + ["slant"])
+
+    result = call("evaluate", model, tmp_path / "wrong.npz")
+
+    assert "across (" in result.stdout
+    assert "accuracy: 0.00% of 12 samples" in result.stdout
+
+
+def test_of_a_file_with_a_test_part_only_that_is_judged(call, tmp_path, model, arrays):
+    images, labels = arrays
+    parts = {"x_train": images[3:], "y_train": labels[3:], "x_test": images[:3], "y_test": labels[:3]}
+    np.savez(tmp_path / "parts.npz", **parts)
+
+    assert json.loads(call("evaluate", model, tmp_path / "parts.npz", "--json").stdout)["samples"] == 3
+
+
+def test_the_confusion_matrix_is_drawn(call, tmp_path, model, folder):
+    assert call("evaluate", model, folder, "--plot", tmp_path / "c.png").exit_code == 0
+
+    with Image.open(tmp_path / "c.png") as picture:
+        assert min(picture.size) > 300
+
+
+def test_classes_the_model_does_not_know_are_refused(refused, tmp_path, model, arrays):
+    np.savez(tmp_path / "other.npz", images=arrays[0][:4], labels=["across", "down", "zigzag", "zigzag"])
+
+    assert "zigzag" in refused("evaluate", model, tmp_path / "other.npz")
+
+
+def test_rows_of_the_wrong_length_are_refused(refused, tmp_path, model):
+    np.savez(tmp_path / "rows.npz", X=np.ones((4, 7)), y=["across", "down"] * 2)
+
+    assert "7" in refused("evaluate", model, tmp_path / "rows.npz")
+
+
+def test_a_model_of_features_is_judged_on_features(call, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b"], 10)
+    X = rng.standard_normal((20, 6)) + 5.0 * (y == "b")[:, None]
+    np.savez(tmp_path / "rows.npz", features=X, labels=y)
+    call(
+        "fit",
+        tmp_path / "rows.npz",
+        "-o",
+        tmp_path / "m",
+        "--method",
+        "patch-ridge",
+        "--patch",
+        3,
+        "--stride",
+        3,
+    )
+
+    found = json.loads(call("evaluate", tmp_path / "m", tmp_path / "rows.npz", "--json").stdout)
+
+    model = dcadl.load(tmp_path / "m")
+    assert model.grid_.p == 2
+    assert found["accuracy"] == model.score(X, y)
+
+
+def test_info_tells_what_the_model_holds(call, model):
+    found = json.loads(call("info", model, "--json").stdout)
+
+    fitted = dcadl.load(model)
+    assert found["classes"] == fitted.classes_.tolist()
+    assert found["sample_shape"] == [12, 12]
+    assert found["params"]["n_atoms"] == 8
+    assert found["passes"] == 5
+    assert found["bytes"] == model.stat().st_size
+
+
+def test_info_for_people_names_method_classes_and_patches(call, model):
+    text = call("info", model).stdout
+
+    assert all(
+        part in text for part in ("DCADL", "3: across, down, slant", "12×12", "6×6, stride 3×3: 3×3 places")
+    )
+
+
+def test_info_refuses_what_is_no_model(refused, folder):
+    assert "safetensors" in refused("info", next(folder.rglob("*.png")))

@@ -1,0 +1,110 @@
+"""`dcadl predict`: the same labels as the library, in three forms, for pictures of any size."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dcadl
+
+
+@pytest.fixture(scope="session")
+def pictures(folder):
+    return sorted(folder.rglob("*.png"))
+
+
+def test_json_names_every_file_and_the_librarys_label(call, model, pictures, arrays):
+    result = call("predict", model, *pictures, "--json")
+
+    found = json.loads(result.stdout)
+    expected = dcadl.load(model).predict(arrays[0].astype(np.float32) / np.float32(255))
+    assert [row["file"] for row in found] == [str(p) for p in pictures]
+    assert [row["label"] for row in found] == expected.tolist()
+
+
+def test_the_margin_is_what_parts_the_two_highest_scores(call, model, pictures, arrays):
+    scores = dcadl.load(model).decision_function(arrays[0].astype(np.float32) / np.float32(255))
+
+    found = json.loads(call("predict", model, *pictures, "--json").stdout)
+
+    ranked = np.sort(scores, axis=1)
+    np.testing.assert_allclose([row["margin"] for row in found], ranked[:, -1] - ranked[:, -2], atol=1e-4)
+    assert all(row["label"] != row["runner_up"] for row in found)
+
+
+def test_csv_holds_what_json_holds(call, model, pictures):
+    rows = list(csv.DictReader(call("predict", model, *pictures, "--csv").stdout.splitlines()))
+    found = json.loads(call("predict", model, *pictures, "--json").stdout)
+
+    assert [row["label"] for row in rows] == [row["label"] for row in found]
+    assert [float(row["margin"]) for row in rows] == [row["margin"] for row in found]
+
+
+def test_the_table_shows_file_and_label(call, model, pictures):
+    result = call("predict", model, pictures[0])
+
+    assert pictures[0].name in result.stdout.replace("\n", "")
+    assert "across" in result.stdout
+
+
+def test_a_larger_colour_picture_is_brought_to_the_models_form(call, tmp_path, model, pictures):
+    with Image.open(pictures[0]) as small:
+        small.convert("RGB").resize((36, 36), Image.Resampling.NEAREST).save(tmp_path / "large.png")
+
+    same, large = (
+        json.loads(call("predict", model, file, "--json").stdout)
+        for file in (pictures[0], tmp_path / "large.png")
+    )
+
+    assert large[0]["label"] == same[0]["label"]
+    assert large[0]["margin"] == pytest.approx(same[0]["margin"], abs=0.01)
+
+
+def test_two_classes_have_a_margin_too(call, tmp_path, arrays, pictures):
+    images, labels = arrays
+    np.savez(tmp_path / "two.npz", images=images[:24], labels=labels[:24])
+    call("fit", tmp_path / "two.npz", "-o", tmp_path / "m", "--method", "patch-ridge", "--patch", 6)
+
+    found = json.loads(call("predict", tmp_path / "m", *pictures[:24], "--json").stdout)
+
+    gaps = dcadl.load(tmp_path / "m").decision_function(images[:24].astype(np.float32) / np.float32(255))
+    np.testing.assert_allclose([row["margin"] for row in found], np.abs(gaps), atol=1e-4)
+    assert [row["label"] == "down" for row in found] == (gaps > 0).tolist()
+
+
+def test_a_corrupt_picture_is_refused_by_its_name(refused, tmp_path, model, pictures):
+    (tmp_path / "torn.png").write_bytes(pictures[0].read_bytes()[:60])
+
+    assert "torn.png" in refused("predict", model, pictures[0], tmp_path / "torn.png")
+
+
+def test_a_missing_picture_is_refused_by_its_name(refused, tmp_path, model):
+    assert "nowhere.png" in refused("predict", model, tmp_path / "nowhere.png")
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_damaged_model_is_refused_by_its_name(refused, tmp_path, model, folder, command):
+    (tmp_path / "torn.safetensors").write_bytes(model.read_bytes()[:-7])
+
+    assert "torn.safetensors" in refused(command, tmp_path / "torn.safetensors", folder)
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_missing_model_is_refused_by_its_name(refused, tmp_path, folder, command):
+    assert "nowhere" in refused(command, tmp_path / "nowhere", folder)
+
+
+def test_a_model_of_features_takes_no_pictures(refused, tmp_path, pictures):
+    rng = np.random.default_rng(0)
+    features = dcadl.PatchRidge().fit(rng.standard_normal((10, 6)), np.arange(10) % 2)
+    features.save(tmp_path / "m")
+
+    assert "not on pictures" in refused("predict", tmp_path / "m", pictures[0])
+
+
+def test_two_forms_at_once_are_refused(refused, model, pictures):
+    assert "not both" in refused("predict", model, pictures[0], "--json", "--csv")
