@@ -1,0 +1,143 @@
+"""One fit and its predictions under the clock. Imports, data and a first warm-up call stay outside it."""
+
+from __future__ import annotations
+
+import copy
+import resource
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from dcadl.bench.problems import Fold
+from dcadl.ops.normalise import normalised_patches
+from dcadl.ops.patches import Grid
+
+SINGLE_IMAGES = 30  # one by one, for the time of a single image
+BATCH_CALLS = 3
+WARM_UP_PER_CLASS = 2
+
+
+def measure(model: Any, fold: Fold) -> dict[str, Any]:
+    """Accuracy, times, memory and size of one fitted model, as plain values."""
+    _warm_up(model, fold)
+    before = _reset_peak()
+    train_s = seconds(lambda: model.fit(fold.X_train, fold.y_train))
+    predicted = model.predict(fold.X_test)
+    peak = _peak_bytes()
+    return {
+        **_scores(predicted, fold),
+        "train_s": train_s,
+        **testing_times(model, fold.X_test),
+        "peak_bytes": peak,
+        "peak_above_start_bytes": max(peak - before, 0),
+        "model_bytes": _model_bytes(model),
+        "n_iter": int(model.n_iter_) if hasattr(model, "n_iter_") else None,
+        "objective": [float(f"{v:.6g}") for v in np.ravel(getattr(model, "objective_", ()))],
+    }
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Wall-clock time of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def testing_times(model: Any, X: np.ndarray) -> dict[str, float]:
+    """Seconds an image: as the authors took it (patches given, one batch), and end to end from raw images."""
+    given, rows = patches_given(model, X)
+    given.predict(rows[:1])
+    singles = [X[i : i + 1] for i in range(min(SINGLE_IMAGES, len(X)))]
+    return {
+        "test_given_s": _median(lambda: given.predict(rows)) / len(X),
+        "test_batch_s": _median(lambda: model.predict(X)) / len(X),
+        "test_single_s": statistics.median(seconds(partial(model.predict, x)) for x in singles),
+    }
+
+
+def patches_given(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
+    """The model and X with patches cut and normalised beforehand, each image a row of them.
+
+    Only models that keep a grid of patches differ: their copy sees that row as a signal, whose patches
+    lie end to end. A model of whole samples is timed on what it is given anyway.
+    """
+    grid = getattr(model, "grid_", None)
+    if not isinstance(grid, Grid):
+        return model, X
+    rows = normalised_patches(X.reshape(len(X), -1), grid, model.normalize).reshape(len(X), -1)
+    given = copy.copy(model)
+    given.normalize = None
+    given.grid_ = Grid((1, rows.shape[1], 1), (1, grid.d), (1, grid.d))
+    given._image_shape = (rows.shape[1],)
+    given.n_features_in_ = rows.shape[1]
+    return given, rows
+
+
+def _scores(predicted: np.ndarray, fold: Fold) -> dict[str, Any]:
+    wrong = np.flatnonzero(predicted != fold.y_test)
+    counts = np.bincount(fold.y_test)
+    missed = np.bincount(fold.y_test[wrong], minlength=len(counts))
+    return {
+        "accuracy": 1 - len(wrong) / len(predicted),
+        "per_class": [round(1 - m / max(c, 1), 6) for m, c in zip(missed.tolist(), counts.tolist())],
+        "n_train": len(fold.y_train),
+        "n_test": len(fold.y_test),
+        "test_counts": counts.tolist(),
+        # place in the data set, true class, predicted class: all that a confusion matrix needs
+        "errors": [[int(fold.test[i]), int(fold.y_test[i]), int(predicted[i])] for i in wrong],
+    }
+
+
+def _warm_up(model: Any, fold: Fold) -> None:
+    """Imports inside functions, thread pools and caches are ready before the clock starts."""
+    few = np.concatenate(
+        [np.flatnonzero(fold.y_train == c)[:WARM_UP_PER_CLASS] for c in np.unique(fold.y_train)]
+    )
+    small = clone(model)
+    if "max_iter" in small.get_params():
+        small.set_params(max_iter=1)
+    # A method may need more samples than a warm-up has: then it starts cold, which is its own fit's business.
+    with suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        small.fit(fold.X_train[few], fold.y_train[few]).predict(fold.X_test[:2])
+
+
+def _median(call: Callable[[], Any]) -> float:
+    return statistics.median(seconds(call) for _ in range(BATCH_CALLS))
+
+
+def _reset_peak() -> int:
+    """Start the peak of resident memory anew, where Linux lets us; the resident memory now."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _peak_bytes() -> int:
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _status(name: str) -> int:
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _model_bytes(model: Any) -> int | None:
+    if not hasattr(model, "save"):
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model"
+        model.save(file)
+        return file.stat().st_size

@@ -1,0 +1,171 @@
+"""Method × data set × seed: what is still to run, one run, and all of them with what is done kept."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from threadpoolctl import threadpool_limits
+
+from dcadl.bench import records
+from dcadl.bench.environment import environment
+from dcadl.bench.measure import measure
+from dcadl.bench.pictures import packed_atoms
+from dcadl.bench.problems import fold, problem
+from dcadl.bench.settings import Setting, find_class, settings, with_tuned
+
+Watch = Callable[[str, "Run", "records.Record | None"], None]  # event, run, its record
+
+
+class Run(NamedTuple):
+    """One method on one split."""
+
+    dataset: str
+    setting: Setting
+    seed: int
+
+    def head(self) -> records.Record:
+        """What its record is known by."""
+        label, method, params, group, source = self.setting
+        shared = {"label": label, "method": method, "params": params, "group": group, "source": source}
+        return {"dataset": self.dataset, "seed": self.seed, **shared}
+
+
+class Options(NamedTuple):
+    """How to run."""
+
+    threads: int | None = None  # of BLAS and OpenMP; None leaves them alone
+    jobs: int = 1
+    cap_s: float | None = None  # wall-clock seconds for each method and data set, over all seeds
+    retry_failed: bool = False
+
+
+def plan(
+    datasets: list[str],
+    methods: list[str] | None,
+    repeats: int,
+    *,
+    ablations: bool = False,
+    tuned: dict[str, Any] | None = None,
+) -> list[Run]:
+    """Every run, seed by seed: an interrupted benchmark has complete pairs."""
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1; got {repeats}.")
+    return [
+        Run(name, with_tuned(setting, tuned or {}, name, seed), seed)
+        for name in datasets
+        for seed in range(repeats)
+        for setting in settings(name, methods, ablations=ablations)
+    ]
+
+
+def run_all(runs: list[Run], path: Path, options: Options, watch: Watch = lambda *_: None) -> None:
+    """Run what `path` does not hold yet; each record is on disk before the next run starts."""
+    found = records.read(path) if path.exists() else []
+    done = {records.key(r) for r in found if not (options.retry_failed and r["status"] == "failed")}
+    spent = _Spent(options.cap_s, found)
+    waiting = [run for run in runs if records.key(run.head()) not in done]
+    for run, record in _results(waiting, options, spent, watch):
+        records.append(path, record)
+        spent.add(record)
+        watch("end", run, record)
+
+
+def run_one(run: Run, threads: int | None) -> records.Record:
+    """One record; what goes wrong inside the method is part of it."""
+    record = {**run.head(), "threads": threads, "environment": environment()}
+    start = time.perf_counter()
+    try:
+        with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=threads):
+            warnings.simplefilter("always")
+            outcome = {"status": "ok", **_outcome(run)}
+        outcome["warnings"] = sorted({str(w.message) for w in caught})[:5]
+    except Exception as error:
+        outcome = {"status": "failed", "error": _short(error)}
+    return {**record, **outcome, "wall_s": time.perf_counter() - start}
+
+
+class _Spent:
+    """Wall-clock time that each method has had on each data set, over earlier starts as well."""
+
+    def __init__(self, cap_s: float | None, found: list[records.Record]) -> None:
+        self._cap_s = cap_s
+        self._seconds: dict[tuple[str, str], float] = {}
+        for record in found:
+            self.add(record)
+
+    def add(self, record: records.Record) -> None:
+        key = record["dataset"], record["label"]
+        self._seconds[key] = self._seconds.get(key, 0.0) + record.get("wall_s", 0.0)
+
+    def over(self, run: Run) -> bool:
+        return (
+            self._cap_s is not None and self._seconds.get((run.dataset, run.setting.label), 0) >= self._cap_s
+        )
+
+
+def _outcome(run: Run) -> dict[str, Any]:
+    cls = find_class(run.setting.method)
+    params = dict(run.setting.params)
+    if "random_state" in cls().get_params():
+        params["random_state"] = run.seed
+    model = cls(**params)
+    outcome = measure(model, fold(problem(run.dataset), run.seed))
+    return outcome | {"atoms": packed_atoms(model) if run.seed == 0 else None}
+
+
+def _results(
+    runs: list[Run], options: Options, spent: _Spent, watch: Watch
+) -> Iterator[tuple[Run, records.Record]]:
+    if options.jobs > 1:
+        yield from _side_by_side(runs, options, spent, watch)
+        return
+    for run in runs:
+        if spent.over(run):
+            watch("skip", run, None)
+            continue
+        problem(run.dataset)  # missing data is the user's to mend: not a failed method
+        watch("start", run, None)
+        yield run, run_one(run, options.threads)
+
+
+def _side_by_side(
+    runs: list[Run], options: Options, spent: _Spent, watch: Watch
+) -> Iterator[tuple[Run, records.Record]]:
+    """`jobs` processes. Their times disturb each other: the record says how many there were."""
+    flying: dict[Future[records.Record], Run] = {}
+    queue = iter(runs)
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        while True:
+            while len(flying) < options.jobs and (run := next(queue, None)) is not None:
+                if spent.over(run):
+                    watch("skip", run, None)
+                    continue
+                watch("start", run, None)
+                flying[pool.submit(run_one, run, options.threads)] = run
+            if not flying:
+                return
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                run = flying.pop(future)
+                yield run, {**_record(future, run, options), "jobs": options.jobs}
+
+
+def _record(future: Future[records.Record], run: Run, options: Options) -> records.Record:
+    try:
+        return future.result()
+    except BrokenProcessPool as error:  # killed, as for want of memory
+        head = {**run.head(), "threads": options.threads, "environment": environment()}
+        return {**head, "status": "failed", "error": _short(error), "wall_s": 0.0}
+
+
+def _short(error: BaseException) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1:] if error.__traceback__ else []
+    place = f" ({Path(last[0].filename).name}:{last[0].lineno})" if last else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}{place}"[:500]

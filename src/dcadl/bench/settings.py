@@ -1,0 +1,107 @@
+"""What to run: the paper's settings and results from `paper.toml`, and parameters that were tuned."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Setting(NamedTuple):
+    """One row of a table: what it is called, the class, its parameters, and where they come from."""
+
+    label: str
+    method: str  # name of the class
+    params: dict[str, Any]
+    group: str = "table"  # or "ablation"
+    source: str = "paper"  # or "tuned"
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """The whole of `paper.toml`."""
+    return tomllib.loads(files("dcadl.bench").joinpath("paper.toml").read_text(encoding="utf-8"))
+
+
+def dataset(name: str) -> dict[str, Any]:
+    """What `paper.toml` says of one data set."""
+    known = paper()["datasets"]
+    if name not in known:
+        raise ValueError(f"data set must be one of {', '.join(known)} or all; got {name!r}.")
+    return known[name]
+
+
+def dataset_names(wanted: str) -> list[str]:
+    """The data sets that a word on the command line means."""
+    if wanted == "all":
+        return list(paper()["datasets"])
+    dataset(wanted)
+    return [wanted]
+
+
+def settings(name: str, wanted: list[str] | None = None, *, ablations: bool = False) -> list[Setting]:
+    """The rows of a data set's table: those `wanted`, by label or class, or all whose class is here."""
+    known = dataset(name)
+    rows = [_setting(label, entry, "table") for label, entry in known["settings"].items()]
+    if ablations:
+        rows += [_setting(label, entry, "ablation") for label, entry in known.get("ablations", {}).items()]
+    if wanted is None:
+        return [row for row in rows if row.method in method_names()]
+    chosen = [row for row in rows if any(_same(word, row.label) for word in wanted)]
+    missing = [word for word in wanted if not any(_same(word, row.label) for row in rows)]
+    absent = sorted({row.method for row in chosen} - set(method_names()))
+    if missing or absent:
+        raise ValueError(
+            f"methods of {name} must be among {', '.join(row.label for row in rows)}; "
+            f"got {', '.join(missing or absent)}."
+        )
+    return chosen
+
+
+def method_names() -> list[str]:
+    """Classes that can be run."""
+    from dcadl import estimators
+
+    return list(estimators.__all__)
+
+
+def find_class(method: str) -> type:
+    """The estimator class of that name."""
+    from dcadl import estimators
+
+    return getattr(estimators, method)
+
+
+def read_tuned(path: str | Path) -> dict[str, Any]:
+    """Parameters that `dcadl tune` chose: data set → label → seed → parameters."""
+    try:
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read as tuned parameters: {error}") from None
+    return found.get("tuned", {})
+
+
+def with_tuned(setting: Setting, tuned: dict[str, Any], name: str, seed: int) -> Setting:
+    """The setting with what was chosen inside this seed's own training split, where there is such a choice.
+
+    Another seed's choice would not do: its training rows may be test rows here.
+    """
+    chosen = tuned.get(name, {}).get(setting.label, {}).get(f"seed{seed}")
+    if chosen is None:
+        return setting
+    return setting._replace(params=setting.params | chosen, source="tuned")
+
+
+def _setting(label: str, entry: dict[str, Any], group: str) -> Setting:
+    params = {key: _tuples(value) for key, value in entry.items() if key != "method"}
+    return Setting(label, entry.get("method", label), params, group)
+
+
+def _same(word: str, label: str) -> bool:
+    return word.lower().replace("_", "-") == label.lower()
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

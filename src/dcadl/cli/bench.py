@@ -1,0 +1,188 @@
+"""`dcadl bench`, `dcadl tune` and `dcadl report`: the paper's tables, run, tuned and shown."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from dcadl.cli.terminal import clean_exit, note
+
+Datasets = Annotated[
+    str, typer.Argument(help="extended_yaleb, ar, caltech101, scene15, digits, or all that are here.")
+]
+Methods = Annotated[
+    list[str] | None, typer.Option("--methods", "-m", help="A row of the table; repeat for several.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads of BLAS and OpenMP; default: all cores.")]
+Repeats = Annotated[int, typer.Option(min=1, help="Seeds 0, 1, …: every method sees the same splits.")]
+
+
+def bench(
+    dataset: Datasets = "digits",
+    methods: Methods = None,
+    repeats: Repeats = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs side by side; more than 1 disturbs times.")] = 1,
+    threads: Threads = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where records are kept, and found again.")
+    ] = Path("records.jsonl"),
+    tuned: Annotated[Path | None, typer.Option(help="Parameters that `dcadl tune` wrote.")] = None,
+    ablations: Annotated[bool, typer.Option("--ablations", help="Run the ablations as well.")] = False,
+    cap: Annotated[
+        float | None, typer.Option(min=0, help="Minutes for each method and data set, over all seeds.")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed rows again.")] = False,
+) -> None:
+    """Run methods on data sets over paired splits; interrupt and start again to go on."""
+    from dcadl.bench.runner import Options, plan, run_all
+    from dcadl.bench.settings import read_tuned
+
+    with clean_exit():
+        _check_folder(output)
+        chosen = read_tuned(tuned) if tuned else None
+        runs = plan(_present(dataset), methods, repeats, ablations=ablations, tuned=chosen)
+        options = Options(threads or _cores(), jobs, None if cap is None else 60 * cap, retry_failed)
+        with _LiveTable(runs, output) as table:
+            run_all(runs, output, options, table.watch)
+        table.finish()
+    typer.echo(f"{output}: next, dcadl report {output} -o report")
+
+
+def report(
+    records: Annotated[Path, typer.Argument(help="Records that `dcadl bench` wrote.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the tables and the page.")
+    ] = Path("report"),
+) -> None:
+    """Turn records into Markdown tables and one page that opens anywhere, offline."""
+    from dcadl.bench.report import write_report
+
+    with clean_exit():
+        for path in write_report(records, output):
+            typer.echo(path)
+
+
+def tune(
+    dataset: Datasets = "digits",
+    methods: Methods = None,
+    repeats: Repeats = 10,
+    budget: Annotated[
+        float, typer.Option(min=0, help="Minutes for each method and data set, shared by the seeds.")
+    ] = 10,
+    folds: Annotated[
+        int, typer.Option(min=2, help="Of the cross-validation inside each training split.")
+    ] = 10,
+    threads: Threads = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="TOML that `dcadl bench` reads.")] = Path(
+        "tuned.toml"
+    ),
+) -> None:
+    """Choose parameters by halving searches inside each training split; start again to go on."""
+    from dcadl.bench.tuning import tune_all
+
+    with clean_exit():
+        _check_folder(output)
+        for line in tune_all(
+            _present(dataset),
+            methods,
+            repeats,
+            output,
+            budget_s=60 * budget,
+            folds=folds,
+            threads=threads or _cores(),
+        ):
+            typer.echo(line, err=True)
+    typer.echo(f"{output}: next, dcadl bench {dataset} --tuned {output}")
+
+
+class _LiveTable:
+    """Done, accuracy and training time of each row while it runs; one line a run where no terminal is."""
+
+    def __init__(self, runs: list[Any], path: Path) -> None:
+        from dcadl.bench.records import key, read
+
+        self._console = Console(stderr=True)
+        wanted = {key(run.head()) for run in runs}
+        found = read(path) if path.exists() else []
+        self._records = [record for record in found if key(record) in wanted]
+        self._rows = list(dict.fromkeys((run.dataset, run.setting.label) for run in runs))
+        self._total = {row: sum((r.dataset, r.setting.label) == row for r in runs) for row in self._rows}
+        self._now: tuple[str, str] | None = None
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> "_LiveTable":
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def watch(self, event: str, run: Any, record: dict[str, Any] | None) -> None:
+        self._now = (run.dataset, run.setting.label) if event == "start" else None
+        name = f"{run.dataset} {run.setting.label} seed {run.seed}"
+        if event == "skip":
+            note(f"{name}: its time is used up")
+        if record is not None:
+            self._records.append(record)
+            if not self._console.is_terminal:
+                typer.echo(f"{name}: {_outcome(record)}", err=True)
+        if self._console.is_terminal:
+            self._live.update(self._table(), refresh=True)
+
+    def finish(self) -> None:
+        """The table as it stands, kept."""
+        self._console.print(self._table())
+
+    def _table(self) -> Table:
+        table = Table("data set", "method", "done", "accuracy %", "train s", "", box=None)
+        for row in self._rows:
+            mine = [r for r in self._records if (r["dataset"], r["label"]) == row]
+            good = [r for r in mine if r["status"] == "ok"]
+            bad = [r["error"] for r in mine if r["status"] == "failed"]
+            mark = "running" if row == self._now else (f"failed: {bad[-1][:60]}" if bad else "")
+            mean = [
+                sum(r[name] for r in good) / len(good) if good else None for name in ("accuracy", "train_s")
+            ]
+            shown = ["" if v is None else f"{v * scale:.2f}" for v, scale in zip(mean, (100, 1))]
+            table.add_row(*row, f"{len(mine)}/{self._total[row]}", *shown, mark)
+        return table
+
+
+def _outcome(record: dict[str, Any]) -> str:
+    if record["status"] == "failed":
+        return f"failed: {record['error']}"
+    return f"{100 * record['accuracy']:.2f} %, trained in {record['train_s']:.2f} s"
+
+
+def _present(word: str) -> list[str]:
+    """The data sets a word means; with "all", those whose files are here."""
+    from dcadl.bench.settings import dataset_names
+    from dcadl.data.load import find
+    from dcadl.data.registry import facts
+
+    names = dataset_names(word)
+    if word != "all":
+        return names
+    here = []
+    for name in names:
+        try:
+            _ = name == "digits" or find(facts(name))
+            here.append(name)
+        except FileNotFoundError:
+            note(f"{name} is not here and is left out: dcadl data info {name}")
+    return here
+
+
+def _cores() -> int:
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_folder(output: Path) -> None:
+    if not output.resolve().parent.is_dir():
+        raise ValueError(f"the folder of --output is not there: {output.resolve().parent}")
