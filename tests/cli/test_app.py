@@ -5,14 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from PIL import Image
 from rich.console import Console
 from rich.progress import Progress
 
 import dcadl
+from dcadl.cli.inputs import scaled
 from dcadl.cli.progress import fit_with_bar
 from dcadl.cli.terminal import clean_exit
+from dcadl.data import read_images
 
 COMMANDS = ("demo", "fit", "predict", "evaluate", "info", "features", "data")
 
@@ -115,3 +118,15 @@ def test_what_the_demo_tells_to_try_next_works(call, demo):
     labels = [line.split(",")[1] for line in result.stdout.splitlines()[1:]]
     truth = [file.stem.rpartition("_")[2] for file in pictures]
     assert sum(a == b for a, b in zip(labels, truth)) >= 8
+
+
+def test_the_digits_by_name_have_the_scale_of_their_pictures(call, demo, tmp_path):
+    output, _ = demo
+    pictures = sorted((output / "images").iterdir())
+    plain = ("--method", "patch-ridge", "--patch", 4, "--param", "normalize=none")
+    assert call("fit", "digits", "-o", tmp_path / "m", *plain).exit_code == 0
+
+    scores = dcadl.load(tmp_path / "m").decision_function(scaled(read_images(pictures)))
+
+    assert np.mean(scores.argmax(axis=1) == [int(file.stem[-1]) for file in pictures]) >= 0.8
+    assert np.ptp(scores) > 0.5  # sixteen times fainter pictures would leave little but the intercept

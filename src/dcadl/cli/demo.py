@@ -7,12 +7,12 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
+from dcadl.cli.inputs import DIGITS_TOP
 from dcadl.cli.progress import fit_with_bar
 from dcadl.cli.terminal import clean_exit, progress_bar, size_text
 
 SPLITS = 5
 PER_CLASS = 90  # of the about 180 images of each digit: half train, half test
-GREYS = 16  # the digits' pixels are 0..16
 PATCHES: dict[str, Any] = {"patch_shape": 4, "stride": 1, "normalize": "centred"}
 ATOMS = 15  # a centred patch of 4×4 has so many dimensions
 PASSES = 30
@@ -48,12 +48,15 @@ def demo(
     the responses to random atoms. All three see the same patches and the same splits.
     """
     with clean_exit():
+        from threadpoolctl import threadpool_limits
+
         from dcadl.plot.canvas import new_figure
 
         new_figure(1, 1)  # a missing matplotlib is said before the work, not after it
         output.mkdir(parents=True, exist_ok=True)
         digits = read_digits()
-        trials = run_trials(digits)
+        with threadpool_limits(1):  # images this small keep one thread busy; more only wait for each other
+            trials = run_trials(digits)
         sizes = save_models(trials, output)
         pictures = draw(trials["DCADL"].model, digits, output)
         _print_table(trials, sizes, digits)
@@ -65,7 +68,7 @@ def read_digits() -> Digits:
     from dcadl.data import load, repeated_splits
 
     bunch = load("digits")
-    X = (bunch.images / GREYS).astype(np.float32)
+    X = (bunch.images / DIGITS_TOP).astype(np.float32)
     return Digits(X, bunch.target, repeated_splits(bunch.target, per_class=PER_CLASS, repeats=SPLITS))
 
 
@@ -171,6 +174,7 @@ def _print_table(trials: dict[str, Trial], sizes: dict[str, int], digits: Digits
     table = Table(
         title=f"scikit-learn's digits: {len(train)} train, {len(test)} test, {SPLITS} random splits",
         title_style="bold",
+        caption="accuracy: mean ± standard deviation over the splits; times: median",
     )
     table.add_column("method")
     for name in ("accuracy", "training", "per image", "model file"):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 PIXEL_TOP = 255.0
+DIGITS_TOP = 16.0  # scikit-learn's digits have pixels 0..16
 
 
 class Labelled(NamedTuple):
@@ -84,6 +85,8 @@ def _named(name: str, size: Any, color: bool) -> Any:
         raise ValueError(
             f"the pictures of {name} differ in size: make features of them with `dcadl features` first."
         )
+    if name == "digits":
+        bunch.images = bunch.images * (PIXEL_TOP / DIGITS_TOP)
     if "images" in bunch:
         bunch.images = conform(bunch.images, size, color)
     return bunch

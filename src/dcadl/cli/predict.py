@@ -37,21 +37,24 @@ def _classify(path: Path, files: list[Path]) -> list[dict[str, Any]]:
     model = load(path)
     form = image_form(model, path)
     X = scaled(read_images(files, size=form.size, color=form.color))
+    if not hasattr(model, "decision_function"):
+        labels = [str(label) for label in model.predict(X)]
+        return [_row(file, label) for file, label in zip(files, labels)]
     scores = np.asarray(model.decision_function(X))
     if scores.ndim == 1:  # two classes: the second's score less the first's
         scores = np.stack([-scores / 2, scores / 2], axis=1)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :2]
     margins = -np.diff(np.take_along_axis(scores, best, axis=1), axis=1)[:, 0]
-    names = model.classes_.astype(str)
+    names = [str(c) for c in model.classes_]
     return [
-        {
-            "file": str(file),
-            "label": str(names[i]),
-            "margin": round(float(margin), 4),
-            "runner_up": str(names[j]),
-        }
+        _row(file, names[i], round(float(margin), 4), names[j])
         for file, (i, j), margin in zip(files, best, margins)
     ]
+
+
+def _row(file: Path, label: str, margin: float | None = None, runner_up: str | None = None) -> dict[str, Any]:
+    """One picture's answer; a method without scores knows neither margin nor runner-up."""
+    return {"file": str(file), "label": label, "margin": margin, "runner_up": runner_up}
 
 
 def _json(found: list[dict[str, Any]]) -> None:
@@ -77,6 +80,7 @@ def _table(found: list[dict[str, Any]]) -> None:
     table.add_column("margin", justify="right")
     table.add_column("runner-up")
     for row in found:
-        cells = (row["file"], row["label"], f"{row['margin']:.3f}", row["runner_up"])
+        margin = "" if row["margin"] is None else f"{row['margin']:.3f}"
+        cells = (row["file"], row["label"], margin, row["runner_up"] or "")
         table.add_row(*map(Text, cells))  # Text: a name in brackets is no markup
     Console().print(table)

@@ -51,7 +51,7 @@ class AtomsDisplay:
         else:
             # atoms over other than three channels: their sum over channels is what a grey patch meets
             shown = show_signed(self.ax_, mosaic(self._grey()))
-        bar = self.figure_.colorbar(shown, ax=self.ax_, fraction=0.04, pad=0.03)
+        bar = self.figure_.colorbar(shown, ax=self.ax_, fraction=0.04, pad=0.03, shrink=0.75)
         bar.outline.set_visible(False)
         bar.set_label("value")
         self._title()

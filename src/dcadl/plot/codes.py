@@ -70,7 +70,7 @@ class CodesDisplay:
             "image",
             f"responses to {m} atoms",
             f"codes ({zero:.1%} zero)",
-            "evidence",
+            "evidence (red: for)",
             "highest scores",
         )
         for ax, title in zip(self.ax_[0], titles):
