@@ -11,6 +11,7 @@ from PIL import Image
 
 MOST_ATOMS = 100
 LARGEST_SIDE = 64
+TILE_WIDTH = 40
 
 
 def packed_atoms(model: Any) -> dict[str, Any] | None:
@@ -34,9 +35,10 @@ def unpacked_atoms(packed: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed["grey"]), np.uint8).reshape(packed["shape"])
 
 
-def sheet(tiles: np.ndarray, columns: int = 10, gap: int = 1, zoom: int = 3) -> np.ndarray:
-    """Grey tiles (m, h, w) side by side in one picture."""
+def sheet(tiles: np.ndarray, columns: int = 10, gap: int = 1) -> np.ndarray:
+    """Grey tiles (m, h, w) side by side in one picture, each some forty pixels wide."""
     m, h, w = tiles.shape
+    zoom = max(1, TILE_WIDTH // w)
     rows = -(-m // columns)
     canvas = np.full((rows * (h + gap) + gap, columns * (w + gap) + gap), 255, np.uint8)
     for i, tile in enumerate(tiles):

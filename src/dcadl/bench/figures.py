@@ -1,0 +1,131 @@
+"""What the page's charts show, as plain values: times, boxes, convergence, confusions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from dcadl.bench.pictures import data_uri, sheet, unpacked_atoms
+from dcadl.bench.problems import Problem, picture, problem
+from dcadl.bench.summary import Block, Row
+
+PAIRS = 6
+TIMES = {
+    "train_s": "Training time, s",
+    "test_given_s": "Testing time an image, patches given, s",
+    "test_batch_s": "Testing time an image, end to end, s",
+}
+
+
+def chart_data(block: Block) -> dict[str, Any]:
+    """Everything that the charts of one data set need."""
+    run = [row for row in block.rows if row.records]
+    return {
+        "name": block.name,
+        "title": block.title,
+        "times": TIMES,
+        "points": [_point(row) for row in run],
+        "boxes": _boxes(run),
+        "ablations": _boxes([row for row in block.ablations if row.records]),
+        "convergence": [line for row in run if (line := _convergence(row))],
+        "confusions": [_confusion(row) for row in run],
+        "classes": _class_names(block, run),
+    }
+
+
+def atom_sheets(block: Block) -> list[tuple[str, str, int]]:
+    """Label, picture and number of the atoms of each row that has some to show."""
+    found = []
+    for row in block.rows:
+        packed = next((r["atoms"] for r in row.records if r.get("atoms")), None)
+        if packed:
+            tiles = unpacked_atoms(packed)
+            found.append((row.label, data_uri(sheet(tiles)), len(tiles)))
+    return found
+
+
+def confused_pairs(block: Block, row: Row) -> list[dict[str, Any]]:
+    """The pairs of classes that a row confuses most, with one example each where the data is here."""
+    counts = Counter((true, found) for r in row.records for _, true, found in r["errors"])
+    data, names = _data(block.name), _class_names(block, [row])
+    pairs = []
+    for (true, found), count in counts.most_common(PAIRS):
+        place = next(i for r in row.records for i, t, f in r["errors"] if (t, f) == (true, found))
+        pairs.append(
+            {
+                "true": names[true],
+                "found": names[found],
+                "count": count,
+                "example": _example(data, place),
+                "typical": _typical(data, found),
+            }
+        )
+    return pairs
+
+
+def _point(row: Row) -> dict[str, Any]:
+    return {"label": row.label, "accuracy": _percent(row.mean("accuracy")), **{t: row.mean(t) for t in TIMES}}
+
+
+def _boxes(rows: list[Row]) -> list[dict[str, Any]]:
+    quartiles = (0, 25, 50, 75, 100)
+    return [
+        {
+            "label": row.label,
+            "box": [round(100 * v, 4) for v in np.percentile(row.values("accuracy"), quartiles).tolist()],
+        }
+        for row in rows
+    ]
+
+
+def _convergence(row: Row) -> dict[str, Any] | None:
+    """How far the first seed's objective lies above its lowest value, as a share of it, step by step."""
+    trace = np.asarray(row.records[0].get("objective") or [], dtype=float)
+    if len(trace) < 2 or not trace.min() > 0:
+        return None
+    above = [float(f"{v:.4g}") for v in (trace / trace.min() - 1).tolist()]
+    return {"label": row.label, "values": [v if v > 0 else None for v in above]}  # a logarithm has no zero
+
+
+def _confusion(row: Row) -> dict[str, Any]:
+    """True class, predicted class and share of the true class in per cent, over all seeds."""
+    totals = np.sum([r["test_counts"] for r in row.records], axis=0)
+    wrong = Counter((t, f) for r in row.records for _, t, f in r["errors"])
+    right = totals - np.bincount([t for (t, _), n in wrong.items() for _ in range(n)], minlength=len(totals))
+    cells = [[t, f, n] for (t, f), n in wrong.items()] + [[c, c, int(n)] for c, n in enumerate(right)]
+    return {
+        "label": row.label,
+        "cells": [[t, f, round(100 * n / max(int(totals[t]), 1), 2)] for t, f, n in cells],
+    }
+
+
+def _class_names(block: Block, rows: list[Row]) -> list[str]:
+    data = _data(block.name)
+    count = len(rows[0].records[0]["test_counts"]) if rows else 0
+    return list(data.names) if data and len(data.names) == count else [str(c) for c in range(count)]
+
+
+def _data(name: str) -> Problem | None:
+    """The data set, if its files are here: examples are shown only then."""
+    try:
+        return problem(name)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _example(data: Problem | None, place: int) -> str | None:
+    if data is None or not picture(data.X) or place >= len(data.X):
+        return None
+    grey = np.rint(255 * np.clip(data.X[place], 0, 1)).astype(np.uint8)
+    zoom = max(1, 96 // max(grey.shape))
+    return data_uri(grey.repeat(zoom, axis=0).repeat(zoom, axis=1))
+
+
+def _typical(data: Problem | None, label: int) -> str | None:
+    return None if data is None else _example(data, int(np.flatnonzero(data.y == label)[0]))
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else round(100 * value, 4)

@@ -1,0 +1,123 @@
+"""Tables in the paper's layout, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dcadl.bench.settings import dataset
+from dcadl.bench.summary import LEVEL, Block, Row
+
+COLUMNS = (
+    "Method (atoms)",
+    "Accuracy %",
+    "DCADL − method",
+    "Training s",
+    "Testing s, patches given",
+    "Testing s, end to end",
+    "One image s",
+    "Repeats",
+    "Paper: accuracy %",
+    "Paper: training s",
+    "Paper: testing s",
+)
+LEGEND = f"""Mean ± standard deviation over repeats; every method sees the same splits. DCADL − method is
+the paired difference in accuracy, bold where it is significant (p < {LEVEL}, corrected resampled t-test).
+Times are means over repeats, testing times per image: "patches given" is one batch with patches cut
+beforehand, as the paper's authors took it; "end to end" starts from raw images. The paper's figures stand in
+their own columns and come from another machine."""
+
+
+def markdown(blocks: list[Block], machines: list[str]) -> str:
+    """All tables, with what they were measured on."""
+    parts = ["# Results", LEGEND, *(_section(block) for block in blocks), _made_on(machines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def accuracy_text(row: Row) -> str:
+    """Mean ± standard deviation over seeds, in per cent."""
+    mean, std = row.mean("accuracy"), row.std("accuracy")
+    if mean is None:
+        return "failed"
+    return f"{100 * mean:.2f}" + ("" if std is None else f" ± {100 * std:.2f}")
+
+
+def difference_text(row: Row) -> str:
+    """The paired difference, bold where it is significant."""
+    if row.difference is None:
+        return "–"
+    text = f"{row.difference.mean:+.2f}"
+    return f"**{text}**" if row.difference.p < LEVEL else text
+
+
+def reported_text(row: Row) -> tuple[str, str, str]:
+    """The paper's accuracy, training and testing time."""
+    found = row.reported
+    if found is None:
+        return "–", "–", "–"
+    std = f" ± {found['std']:.2f}" if "std" in found else ""
+    mark = "" if found.get("comparable", True) else " †"
+    return f"{found['accuracy']:.2f}{std}{mark}", _plain(found.get("train")), small(found.get("test"))
+
+
+def small(value: float | None) -> str:
+    """A short time in two digits."""
+    return "–" if value is None else f"{value:.2g}" if value >= 1e-3 else f"{value:.1e}"
+
+
+def _section(block: Block) -> str:
+    lines = [f"## {block.title}", ""]
+    if block.fact:
+        lines += [block.fact, ""]
+    lines += [_bar(COLUMNS), _bar(["---"] * len(COLUMNS))]
+    lines += [_bar(cells(row)) for row in block.rows] + [_bar(c) for c in only_reported(block)]
+    facts = {row.reported["fact"] for row in block.rows if row.reported and "fact" in row.reported}
+    lines += ["", *(f"† {fact}." for fact in sorted(facts))] if facts else []
+    failed = [f"- {row.label} failed: {error}" for row in block.rows for error in row.errors]
+    lines += ["", *failed] if failed else []
+    if block.ablations:
+        lines += [
+            "",
+            "### Ablations",
+            "",
+            "| Variant | Accuracy % | DCADL − variant | Training s | Repeats |",
+        ]
+        lines += ["|---|---|---|---|---|", *(_ablation(row) for row in block.ablations)]
+    return "\n".join(lines)
+
+
+def cells(row: Row) -> list[str]:
+    """A row of the table, as texts in the order of COLUMNS."""
+    times = [small(row.mean(name)) for name in ("test_given_s", "test_batch_s", "test_single_s")]
+    ours = [row.title, accuracy_text(row), difference_text(row), _plain(row.mean("train_s")), *times]
+    return [*ours, str(len(row.records)), *reported_text(row)]
+
+
+def only_reported(block: Block) -> list[list[str]]:
+    """Rows of the paper's table that nobody ran here."""
+    here = {row.label for row in block.rows}
+    rows = []
+    for found in dataset(block.name)["results"]:
+        if found.get("label") not in here:
+            atoms = f" ({found['atoms']})" if "atoms" in found else ""
+            figures = reported_text(Row("", None, [], [], found, None))
+            rows.append([found["name"] + atoms, *["–"] * 6, "0", *figures])
+    return rows
+
+
+def _bar(texts: Sequence[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _ablation(row: Row) -> str:
+    return (
+        f"| {row.label} | {accuracy_text(row)} | {difference_text(row)} | {_plain(row.mean('train_s'))} "
+        f"| {len(row.records)} |"
+    )
+
+
+def _made_on(machines: list[str]) -> str:
+    return "\n".join(["## Measured on", "", *(f"- {machine}" for machine in machines)])
+
+
+def _plain(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"

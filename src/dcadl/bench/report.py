@@ -1,0 +1,28 @@
+"""Records → a folder with the tables in Markdown and one page in HTML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dcadl.bench import records
+from dcadl.bench.markdown import markdown
+from dcadl.bench.page import page
+from dcadl.bench.summary import hardware, summarise
+from dcadl.estimators.files import write_atomically
+
+
+def write_report(path: str | Path, folder: str | Path) -> list[Path]:
+    """Write `tables.md` and `index.html` into `folder`; the files written."""
+    if not Path(path).is_file():
+        raise ValueError(f"there are no records at {path}; make some with `dcadl bench`.")
+    found = records.read(path)
+    blocks = summarise(found)
+    if not blocks:
+        raise ValueError(f"{path} holds no records of a known data set.")
+    machines = hardware(found)
+    written = {"tables.md": markdown(blocks, machines), "index.html": page(blocks, machines)}
+    home = Path(folder)
+    home.mkdir(parents=True, exist_ok=True)
+    for name, text in written.items():
+        write_atomically(home / name, text.encode())
+    return [home / name for name in written]

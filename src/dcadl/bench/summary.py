@@ -1,0 +1,143 @@
+"""Records grouped into rows: means over seeds, and paired differences between methods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from dcadl.bench.records import Record
+from dcadl.bench.settings import dataset, paper
+
+LEVEL = 0.05  # of significance
+REFERENCE = "DCADL"
+
+
+class Difference(NamedTuple):
+    """Accuracy of the reference less a row's, over the seeds that both have, in per cent."""
+
+    mean: float
+    p: float
+    seeds: int
+
+
+class Row(NamedTuple):
+    """One method on one data set."""
+
+    label: str
+    atoms: int | None
+    records: list[Record]  # by seed, the successful ones
+    errors: list[str]
+    reported: dict[str, Any] | None  # the paper's figures
+    difference: Difference | None
+
+    def values(self, field: str) -> list[float]:
+        """One value a seed."""
+        return [r[field] for r in self.records if r.get(field) is not None]
+
+    @property
+    def title(self) -> str:
+        """Label, atoms, and whether parameters were tuned."""
+        tuned = bool(self.records) and all(r.get("source") == "tuned" for r in self.records)
+        notes = [str(self.atoms)] * (self.atoms is not None) + ["tuned"] * tuned
+        return f"{self.label} ({', '.join(notes)})" if notes else self.label
+
+    def mean(self, field: str) -> float | None:
+        found = self.values(field)
+        return float(np.mean(found)) if found else None
+
+    def std(self, field: str) -> float | None:
+        found = self.values(field)
+        return float(np.std(found, ddof=1)) if len(found) > 1 else None
+
+
+class Block(NamedTuple):
+    """One data set: the rows of its table, and of its ablations."""
+
+    name: str
+    title: str
+    fact: str
+    comparable: bool
+    rows: list[Row]
+    ablations: list[Row]
+
+
+def summarise(found: list[Record]) -> list[Block]:
+    """Blocks in the paper's order, rows in the order of its tables; the last record of a run counts."""
+    return [_block(name, mine) for name in paper()["datasets"] if (mine := _of(found, dataset=name))]
+
+
+def paired_difference(reference: list[Record], other: list[Record]) -> Difference | None:
+    """Mean difference and p of the corrected resampled t-test (Nadeau & Bengio 2003).
+
+    Training sets of different seeds overlap, so that the plain paired t-test finds too much.
+    """
+    by_seed = {r["seed"]: r for r in reference}
+    pairs = [(by_seed[r["seed"]], r) for r in other if r["seed"] in by_seed]
+    if len(pairs) < 2:
+        return None
+    d = np.array([100 * (a["accuracy"] - b["accuracy"]) for a, b in pairs])
+    share = pairs[0][0]["n_test"] / pairs[0][0]["n_train"]
+    spread = float(d.var(ddof=1)) * (1 / len(d) + share)
+    if spread == 0:
+        return Difference(float(d.mean()), 1.0 if d.mean() == 0 else 0.0, len(d))
+    t = float(d.mean()) / math.sqrt(spread)
+    return Difference(float(d.mean()), float(2 * stats.t.sf(abs(t), len(d) - 1)), len(d))
+
+
+def hardware(found: list[Record]) -> list[str]:
+    """One line for each machine and setting of threads that made these records."""
+    return sorted({_machine(r) for r in found})
+
+
+def _block(name: str, mine: list[Record]) -> Block:
+    known = dataset(name)
+    groups = {group: _of(mine, group=group) for group in ("table", "ablation")}
+    reference = _good([r for r in groups["table"] if r["label"] == REFERENCE])
+    reported = {r["label"]: r for r in known["results"] if "label" in r}
+    order = [*known["settings"], *known.get("ablations", {})]
+
+    def rows(group: str) -> list[Row]:
+        labels = sorted({r["label"] for r in groups[group]}, key=_place(order))
+        return [
+            _row(label, _of(groups[group], label=label), reported.get(label), reference) for label in labels
+        ]
+
+    comparable = bool(known.get("comparable", True))
+    return Block(name, known["title"], known.get("fact", ""), comparable, rows("table"), rows("ablation"))
+
+
+def _row(label: str, mine: list[Record], reported: dict[str, Any] | None, reference: list[Record]) -> Row:
+    good = _good(mine)
+    seeds = {r["seed"] for r in good}
+    errors = sorted({r["error"] for r in mine if r["status"] == "failed" and r["seed"] not in seeds})
+    atoms = next((r["params"]["n_atoms"] for r in good if "n_atoms" in r["params"]), None)
+    difference = None if label == REFERENCE else paired_difference(reference, good)
+    return Row(label, atoms, good, errors, reported, difference)
+
+
+def _good(mine: list[Record]) -> list[Record]:
+    """The last successful record of each seed, by seed."""
+    latest = {r["seed"]: r for r in mine if r["status"] == "ok"}
+    return [latest[seed] for seed in sorted(latest)]
+
+
+def _of(found: list[Record], **fields: Any) -> list[Record]:
+    return [r for r in found if all(r.get(name) == value for name, value in fields.items())]
+
+
+def _place(order: list[str]) -> Callable[[str], tuple[int, str]]:
+    return lambda label: (order.index(label) if label in order else len(order), label)
+
+
+def _machine(record: Record) -> str:
+    env = record["environment"]
+    versions = ", ".join(f"{name} {version}" for name, version in env["versions"].items())
+    beside = f", {record['jobs']} runs side by side" if record.get("jobs", 1) > 1 else ""
+    return (
+        f"{env['processor']}, {env['cores']} cores, {env['memory_gb']} GB, {env['system']}; "
+        f"{record['threads']} threads{beside}; Python {env['python']}, {versions}"
+    )
