@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from dcadl.cli.bench import bench, report, tune
 from dcadl.cli.data import data_app, features
 from dcadl.cli.demo import demo
 from dcadl.cli.evaluate import evaluate
@@ -19,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (demo, fit, predict, evaluate, info, features):
+for command in (demo, fit, predict, evaluate, info, features, bench, tune, report):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

@@ -36,7 +36,10 @@ class Verdict(NamedTuple):
 def evaluate(
     model: Model,
     data: Annotated[
-        str, typer.Argument(help="Labelled data, as for `dcadl fit`; of a file with a test part, only that.")
+        str,
+        typer.Argument(
+            metavar="DATA", help="Labelled data, as for `dcadl fit`; of a file with a test part, only that."
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     plot: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from dcadl.cli.inputs import Labelled, image_shape, read_data
-from dcadl.cli.methods import build, find_method, parse_params, parse_shape
+from dcadl.cli.methods import build, find_method, method_names, parse_params, parse_shape
 from dcadl.cli.presets import preset
 from dcadl.cli.progress import fit_with_bar
 from dcadl.cli.terminal import clean_exit, note, progress_bar, size_text, times_text
@@ -24,14 +24,17 @@ def fit(
     data: Annotated[
         str,
         typer.Argument(
+            metavar="DATA",
             help="A folder with one sub-folder of pictures per class, an archive of one, a .npz or .mat file "
-            "with images and labels, or a name from `dcadl data list`."
+            "with images and labels, or a name from `dcadl data list`.",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write (.safetensors).")],
     method: Annotated[
         str,
-        typer.Option(help="dcadl, or a control: patch-ridge, random-atoms; any estimator of the library."),
+        typer.Option(
+            help=f"One of {', '.join(method_names())}; patch-ridge and random-atoms are the controls."
+        ),
     ] = "dcadl",
     preset_name: Annotated[
         str | None,

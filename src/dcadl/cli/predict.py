@@ -12,12 +12,17 @@ import typer
 from dcadl.cli.inputs import image_form, scaled
 from dcadl.cli.terminal import clean_exit
 
-Model = Annotated[Path, typer.Argument(help="A model file that `dcadl fit` or model.save(...) wrote.")]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file that `dcadl fit` or model.save(...) wrote.")
+]
 
 
 def predict(
     model: Model,
-    files: Annotated[list[Path], typer.Argument(help="Pictures; they are resized to what the model knows.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILES", help="Pictures; they are resized to what the model knows."),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
 ) -> None:
