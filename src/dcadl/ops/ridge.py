@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dcadl.arrays import Array, array_namespace, device_of, spd_solver, wide
 
-DUST = 1e-10  # share of a system's trace below which its directions are rounding
+DUST = 1e-6  # share of a system's trace below which its directions are rounding
 
 
 def ridge(A: Array, T: Array, lam: float, weight: Array | None = None) -> Array:
@@ -37,21 +37,23 @@ def block_conjugate_gradient(
     The columns share their directions: each step minimises ½⟨X, product(X)⟩ − ⟨B, X⟩ exactly over the
     span of as many new directions as there are columns, so that it is lower after every step.
     """
-    D = _scaled(residual)
-    for _ in range(steps):
+    toward = residual
+    for left in reversed(range(steps)):
+        D = _scaled(toward)
         image = product(D)
         project = spd_solver(_damped(D.T @ image))
         along = project(D.T @ residual)
         X = X + D @ along
-        residual = residual - image @ along
-        D = _scaled(residual - D @ project(image.T @ residual))
+        if left:
+            residual = residual - image @ along
+            toward = residual - D @ project(image.T @ residual)  # conjugate to the directions so far
     return X
 
 
 def _scaled(R: Array) -> Array:
     """Another basis of R's columns, orthonormal but for directions that are dust beside the others."""
     xp = array_namespace(R)
-    return xp.linalg.solve(xp.linalg.cholesky(_damped(R.T @ R)), R.T).T
+    return R @ xp.linalg.inv(xp.linalg.cholesky(_damped(R.T @ R))).T  # damped: safe to invert
 
 
 def _damped(M: Array) -> Array:

@@ -126,7 +126,7 @@ def _gram(chunk: Chunk) -> tuple[None, tuple[Array]]:
 
 def _first_codes(problem: Problem, chunk: Chunk, Omega: Array) -> tuple[Array, tuple[Array]]:
     U = soft_threshold(respond(chunk.patches(), Omega), problem.lam1)
-    return U, (problem.lam2 * wide(by_image(_weigh(U, chunk.weight)).T @ chunk.Y),)
+    return U, (problem.lam2 * (wide(by_image(_weigh(U, chunk.weight))).T @ wide(chunk.Y)),)
 
 
 def _visit(
@@ -171,14 +171,19 @@ def _code_stepper(problem: Problem, W: Array) -> CodeSteps:
 
     def inner(U: Array, A: Array, Y: Array, error: Array) -> tuple[Array, Array]:
         pull = A * (1 / L)
-        ahead, ahead_error = U, error
-        for _ in range(count):
-            moved = ahead * (1 - 1 / L) + pull + as_codes(ahead_error @ scaled_W, U.shape)
-            new_U = soft_threshold(moved, problem.lam1 / L)
-            new_error = Y - by_image(new_U) @ W.T
-            ahead = new_U + beta * (new_U - U)
-            ahead_error = new_error + beta * (new_error - error)  # the error is affine in the codes
-            U, error = new_U, new_error
+
+        def advance(V: Array, V_error: Array) -> tuple[Array, Array]:
+            moved = V * (1 - 1 / L) + pull + as_codes(V_error @ scaled_W, V.shape)
+            shrunk = soft_threshold(moved, problem.lam1 / L)
+            return shrunk, Y - by_image(shrunk) @ W.T
+
+        before, before_error = U, error
+        U, error = advance(U, error)
+        for _ in range(count - 1):
+            ahead = U + beta * (U - before)
+            ahead_error = error + beta * (error - before_error)  # the error is affine in the codes
+            before, before_error = U, error
+            U, error = advance(ahead, ahead_error)
         return U, error
 
     return inner
