@@ -5,6 +5,7 @@ from dcadl.estimators.convnet import ConvNet
 from dcadl.estimators.dadl import DADL
 from dcadl.estimators.dcadl import DCADL
 from dcadl.estimators.dpl import DPL
+from dcadl.estimators.lcksvd import LCKSVD
 from dcadl.estimators.pcanet import PCANet
 
-__all__ = ["DADL", "DCADL", "DPL", "ConvNet", "PCANet", "PatchRidge", "RandomAtoms"]
+__all__ = ["DADL", "DCADL", "DPL", "LCKSVD", "ConvNet", "PCANet", "PatchRidge", "RandomAtoms"]
