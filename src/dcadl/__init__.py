@@ -1,8 +1,21 @@
 """Discriminative dictionary learning for images and signals."""
 
 from dcadl import data
-from dcadl.estimators import DADL, DCADL, DPL, LCKSVD, ConvNet, PatchRidge, PCANet, RandomAtoms
+from dcadl.estimators import ADLSVM, DADL, DCADL, DPL, LCKSVD, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
 from dcadl.estimators.files import load
 
-__all__ = ["DADL", "DCADL", "DPL", "LCKSVD", "ConvNet", "PCANet", "PatchRidge", "RandomAtoms", "data", "load"]
+__all__ = [
+    "ADLSVM",
+    "DADL",
+    "DCADL",
+    "DPL",
+    "LCKSVD",
+    "SADL",
+    "ConvNet",
+    "PCANet",
+    "PatchRidge",
+    "RandomAtoms",
+    "data",
+    "load",
+]
 __version__ = "0.1.0"

@@ -1,5 +1,6 @@
 """scikit-learn faces of the methods."""
 
+from dcadl.estimators.adlsvm import ADLSVM
 from dcadl.estimators.controls import PatchRidge, RandomAtoms
 from dcadl.estimators.convnet import ConvNet
 from dcadl.estimators.dadl import DADL
@@ -7,5 +8,17 @@ from dcadl.estimators.dcadl import DCADL
 from dcadl.estimators.dpl import DPL
 from dcadl.estimators.lcksvd import LCKSVD
 from dcadl.estimators.pcanet import PCANet
+from dcadl.estimators.sadl import SADL
 
-__all__ = ["DADL", "DCADL", "DPL", "LCKSVD", "ConvNet", "PCANet", "PatchRidge", "RandomAtoms"]
+__all__ = [
+    "ADLSVM",
+    "DADL",
+    "DCADL",
+    "DPL",
+    "LCKSVD",
+    "SADL",
+    "ConvNet",
+    "PCANet",
+    "PatchRidge",
+    "RandomAtoms",
+]
