@@ -6,50 +6,54 @@ import pytest
 
 from dcadl import estimators
 from dcadl.cli.methods import build, find_method, method_names, parse_params, parse_shape
-from dcadl.cli.presets import preset, read_presets
+from dcadl.cli.presets import PRESETS, preset
 from dcadl.ops.patches import patch_grid
 
 CONTROLS = ("RandomAtoms", "PatchRidge")
 
 
-@pytest.mark.parametrize("name", read_presets())
-@pytest.mark.parametrize("method", ["DCADL", *CONTROLS])
-def test_every_preset_builds_every_method_of_the_demo(name, method):
+def of(name, method="DCADL"):
+    return preset(name, getattr(estimators, method))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("method", estimators.__all__)
+def test_every_preset_builds_every_method(name, method):
     cls = getattr(estimators, method)
     setting = preset(name, cls)
 
-    assert setting.tuned
-    assert build(cls, setting.params).get_params()["stride"] == setting.params["stride"]
+    built = build(cls, setting.params).get_params()
+
+    assert {key: built[key] for key in setting.params} == setting.params
 
 
 @pytest.mark.parametrize(("name", "places"), [("extended_yaleb", 42), ("ar", 40)])
 def test_a_face_preset_lays_the_papers_number_of_patches(name, places):
-    setting = read_presets()[name]
+    setting = of(name)
 
-    assert patch_grid(setting["size"], setting["patch_shape"], setting["stride"]).p == places
+    assert patch_grid(setting.size, setting.params["patch_shape"], setting.params["stride"]).p == places
 
 
 @pytest.mark.parametrize("name", ["caltech101", "scene15", "scene15_100"])
 def test_a_feature_preset_cuts_3000_features_in_two(name):
-    setting = read_presets()[name]
+    setting = of(name)
 
-    assert patch_grid((3000,), setting["patch_shape"], setting["stride"]).p == 2
+    assert setting.size is None
+    assert patch_grid((3000,), setting.params["patch_shape"], setting.params["stride"]).p == 2
 
 
-@pytest.mark.parametrize("name", read_presets())
+@pytest.mark.parametrize("name", PRESETS)
 def test_the_controls_ridge_is_the_ridge_of_dcadls_classifier(name):
-    setting = read_presets()[name]
-    ratio = setting["DCADL"]["lam3"] / setting["DCADL"]["lam2"]
+    ours = of(name).params
 
-    assert [setting[control]["lam"] for control in CONTROLS] == pytest.approx([ratio, ratio])
-    assert setting["RandomAtoms"]["lam1"] == setting["DCADL"]["lam1"]
+    ridges = [of(name, control).params["lam"] for control in CONTROLS]
+
+    assert ridges == pytest.approx([ours["lam3"] / ours["lam2"]] * 2)
 
 
 def test_scene15_has_the_tables_atoms_and_the_texts():
-    known = read_presets()
-
-    assert known["scene15"]["DCADL"] | {"n_atoms": 100} == known["scene15_100"]["DCADL"]
-    assert known["scene15"]["DCADL"]["n_atoms"] == 50
+    assert of("scene15").params["n_atoms"] == 50
+    assert of("scene15").params | {"n_atoms": 100} == of("scene15_100").params
 
 
 def test_a_method_without_settings_still_gets_the_patches():
