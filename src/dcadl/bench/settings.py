@@ -74,13 +74,13 @@ def find_class(method: str) -> type:
     return getattr(estimators, method)
 
 
-def read_tuned(path: str | Path) -> dict[str, Any]:
+def read_tuned(path: str | Path, table: str = "tuned") -> dict[str, Any]:
     """Parameters that `dcadl tune` chose: data set → label → seed → parameters."""
     try:
         found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as tuned parameters: {error}") from None
-    return found.get("tuned", {})
+    return found.get(table, {})
 
 
 def with_tuned(setting: Setting, tuned: dict[str, Any], name: str, seed: int) -> Setting:

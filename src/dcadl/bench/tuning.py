@@ -6,6 +6,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,20 +52,16 @@ def tune_all(
     folds: int,
     threads: int | None,
 ) -> Iterator[str]:
-    """Search for every method, data set and seed that `path` lacks; a line on each. Kept after each search."""
-    tuned = read_tuned(path) if path.exists() else {}
-    budget = Budget(budget_s / repeats, folds)
+    """Search for every method, data set and seed that `path` lacks; keep each choice; a line on each."""
+    done = _Done(path, budget_s, repeats, folds)
     for name in datasets:
-        rows = [row for row in settings(name, methods) if row.method in paper()["spaces"]]
-        for row in rows:
-            for seed in range(repeats):
-                mine = tuned.setdefault(name, {}).setdefault(row.label, {})
-                if f"seed{seed}" in mine:
+        for row in settings(name, methods):
+            for seed in range(repeats if row.method in paper()["spaces"] else 0):
+                if done.has(name, row.label, seed):
                     continue
                 with threadpool_limits(limits=threads):
-                    choice = tune_one(name, row, seed, budget)
-                mine[f"seed{seed}"] = choice.params
-                write_atomically(path, _toml(tuned, budget_s, repeats, folds).encode())
+                    choice = tune_one(name, row, seed, Budget(budget_s / repeats, folds))
+                done.keep(name, row.label, seed, choice)
                 yield _line(name, row.label, seed, choice)
 
 
@@ -83,7 +80,9 @@ def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget
         model.set_params(random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # short fits of the search need not converge
-        count = _affordable(seconds(lambda: clone(model).fit(X, y)), budget)
+        fit = partial(clone(model).fit, X, y)
+        first = seconds(fit)
+        count = _affordable(min(first, seconds(fit)) if first < 1 else first, budget)  # the first may be cold
         if count < 2:
             return Choice({}, 1, None, time.perf_counter() - start)
         points = candidates(row, seed, count)
@@ -127,19 +126,44 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
-def _toml(tuned: dict[str, Any], budget_s: float, repeats: int, folds: int) -> str:
-    """The choices as TOML: every value is a number or a word, which JSON writes alike."""
-    lines = [
-        f"# Chosen by `dcadl tune`: {folds}-fold cross-validation inside each seed's training split,",
-        f"# {budget_s:g} s of wall clock for each method and data set, shared by {repeats} seeds.",
-    ]
-    for name, rows in tuned.items():
-        for label, seeds in rows.items():
-            lines += ["", f"[tuned.{name}.{json.dumps(label)}]"]
-            for seed, params in seeds.items():
-                pairs = ", ".join(f"{key} = {json.dumps(value)}" for key, value in params.items())
-                lines.append(f"{seed} = {{ {pairs} }}" if pairs else f"{seed} = {{}}")
-    return "\n".join(lines) + "\n"
+class _Done:
+    """The TOML file: choices under `tuned`, how each was found under `searches`."""
+
+    def __init__(self, path: Path, budget_s: float, repeats: int, folds: int) -> None:
+        self._path = path
+        self._tables = (
+            {"tuned": read_tuned(path), "searches": read_tuned(path, "searches")} if path.exists() else {}
+        )
+        self._facts = {"budget_s": round(budget_s / repeats, 3), "folds": folds}
+
+    def has(self, name: str, label: str, seed: int) -> bool:
+        return f"seed{seed}" in self._tables.get("tuned", {}).get(name, {}).get(label, {})
+
+    def keep(self, name: str, label: str, seed: int, choice: Choice) -> None:
+        """On disk, whole, before the next search."""
+        how = {"candidates": choice.candidates, "spent_s": round(choice.spent_s, 1), **self._facts}
+        if choice.score is not None:
+            how["cross_validated"] = round(choice.score, 5)
+        for table, values in (("tuned", choice.params), ("searches", how)):
+            self._tables.setdefault(table, {}).setdefault(name, {}).setdefault(label, {})[f"seed{seed}"] = (
+                values
+            )
+        write_atomically(self._path, self._text().encode())
+
+    def _text(self) -> str:
+        """Every value is a number or a word, which TOML and JSON write alike."""
+        lines = ["# Chosen by `dcadl tune`, by cross-validation inside the training split of each seed."]
+        for table, sets in self._tables.items():
+            for name, rows in sets.items():
+                for label, seeds in rows.items():
+                    lines += ["", f"[{table}.{name}.{json.dumps(label)}]"]
+                    lines += [f"{seed} = {_inline(values)}" for seed, values in seeds.items()]
+        return "\n".join(lines) + "\n"
+
+
+def _inline(values: dict[str, Any]) -> str:
+    pairs = ", ".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
+    return f"{{ {pairs} }}" if pairs else "{}"
 
 
 def _line(name: str, label: str, seed: int, choice: Choice) -> str:

@@ -1,0 +1,69 @@
+"""Methods made for tests, registered beside the real ones, and records of a short benchmark."""
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from dcadl import estimators
+from dcadl.bench.runner import Options, Run, run_all
+from dcadl.bench.settings import Setting
+
+
+class Sleeper(ClassifierMixin, BaseEstimator):
+    """Sleeps where others work."""
+
+    def __init__(self, fit_s=0.0, predict_s=0.0, max_iter=1):
+        self.fit_s = fit_s
+        self.predict_s = predict_s
+        self.max_iter = max_iter
+
+    def fit(self, X, y):
+        time.sleep(self.fit_s)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        time.sleep(self.predict_s)
+        return np.full(len(X), self.classes_[0])
+
+
+class Failing(Sleeper):
+    """Raises where others learn."""
+
+    def fit(self, X, y):
+        raise ValueError("this method cannot learn")
+
+
+@pytest.fixture
+def methods(monkeypatch):
+    """Real methods and those made for tests, under their names."""
+    for cls in (Sleeper, Failing):
+        monkeypatch.setattr(estimators, cls.__name__, cls, raising=False)
+    monkeypatch.setattr(estimators, "__all__", [*estimators.__all__, "Sleeper", "Failing"])
+
+
+SMALL = {"patch_shape": 4, "stride": 2}
+RUNS = [
+    Run("digits", setting, seed)
+    for seed in (0, 1)
+    for setting in (
+        Setting("DCADL", "DCADL", {**SMALL, "n_atoms": 8, "max_iter": 3, "tol": 0.0}),
+        Setting("PatchRidge", "PatchRidge", SMALL),
+        Setting(
+            "DCADL image",
+            "DCADL",
+            {**SMALL, "n_atoms": 4, "max_iter": 2, "tol": 0.0, "normalize": "image"},
+            "ablation",
+        ),
+    )
+]
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory):
+    """A file of records: two methods and an ablation on digits, two seeds."""
+    path = tmp_path_factory.mktemp("bench") / "records.jsonl"
+    run_all(RUNS, path, Options(threads=1))
+    return path

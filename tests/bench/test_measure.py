@@ -1,0 +1,79 @@
+"""The clock is honest, and patches given beforehand change nothing but the time."""
+
+import numpy as np
+import pytest
+
+from dcadl import DCADL, ConvNet, PatchRidge, RandomAtoms, estimators
+from dcadl.bench import measure as clock
+from dcadl.bench.measure import measure, patches_given
+from dcadl.bench.problems import fold, problem
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return fold(problem("digits"), 0)
+
+
+def test_a_method_that_sleeps_is_timed_right_within_a_tenth(digits, methods, monkeypatch):
+    monkeypatch.setattr(clock, "SINGLE_IMAGES", 3)
+
+    found = measure(estimators.Sleeper(fit_s=0.5, predict_s=0.3), digits)
+
+    assert found["train_s"] == pytest.approx(0.5, rel=0.1)
+    assert found["test_batch_s"] * found["n_test"] == pytest.approx(0.3, rel=0.1)
+    assert found["test_given_s"] * found["n_test"] == pytest.approx(0.3, rel=0.1)
+    assert found["test_single_s"] == pytest.approx(0.3, rel=0.1)
+
+
+def test_a_slow_first_call_is_outside_the_clock(digits, methods, monkeypatch):
+    slow = iter([0.4])
+    fit = estimators.Sleeper.fit
+    monkeypatch.setattr(
+        estimators.Sleeper, "fit", lambda self, X, y: fit(self.set_params(fit_s=next(slow, 0.0)), X, y)
+    )
+
+    assert measure(estimators.Sleeper(), digits)["train_s"] < 0.1
+
+
+def test_accuracy_and_errors_tell_the_same(digits, methods):
+    found = measure(estimators.Sleeper(), digits)
+
+    right = digits.y_test == 0
+    assert found["accuracy"] == pytest.approx(right.mean())
+    assert [place for place, _, _ in found["errors"]] == digits.test[~right].tolist()
+    assert found["per_class"] == [1.0] + [0.0] * 9
+    assert sum(found["test_counts"]) == found["n_test"]
+
+
+@pytest.mark.parametrize("normalize", ["patch", "centred", "image", None])
+@pytest.mark.parametrize("cls", [DCADL, RandomAtoms, PatchRidge])
+def test_scores_from_patches_given_are_the_scores_from_images(digits, cls, normalize):
+    keys = cls().get_params()
+    wanted = {"patch_shape": 4, "stride": 2, "n_atoms": 5, "max_iter": 2, "tol": 0, "random_state": 0}
+    model = cls(normalize=normalize, **{k: v for k, v in wanted.items() if k in keys})
+    model.fit(digits.X_train[:200], digits.y_train[:200])
+
+    given, rows = patches_given(model, digits.X_test)
+
+    np.testing.assert_allclose(
+        given.decision_function(rows), model.decision_function(digits.X_test), rtol=1e-4, atol=1e-5
+    )
+    assert model.normalize == normalize
+
+
+def test_a_network_is_timed_on_patches_given_as_well(digits):
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+    model = ConvNet(n_layers=3, n_filters=4, patch_shape=4, max_iter=1).fit(
+        digits.X_train[:99], digits.y_train[:99]
+    )
+
+    given, rows = patches_given(model, digits.X_test[:9])
+
+    assert given.predict(rows).shape == (9,)
+
+
+def test_memory_and_size_are_counted(digits):
+    found = measure(PatchRidge(patch_shape=4), digits)
+
+    assert found["peak_bytes"] > 10_000_000
+    assert found["model_bytes"] > 10 * 9 * 16 * 4

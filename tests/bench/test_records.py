@@ -1,0 +1,53 @@
+"""Records: what is appended is read, what was half-written is cut off."""
+
+import pytest
+
+from dcadl.bench import records
+
+ONE = {"dataset": "digits", "label": "A", "seed": 0, "params": {"lam": 0.5, "shape": (3, 3)}, "status": "ok"}
+
+
+def test_what_is_appended_is_read_again(tmp_path):
+    path = tmp_path / "r.jsonl"
+    for seed in range(3):
+        records.append(path, {**ONE, "seed": seed})
+
+    assert [r["seed"] for r in records.read(path)] == [0, 1, 2]
+
+
+def test_a_half_written_line_is_passed_over_and_cut_off_by_the_next_append(tmp_path):
+    path = tmp_path / "r.jsonl"
+    records.append(path, ONE)
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:20])
+
+    assert len(records.read(path)) == 1
+    records.append(path, {**ONE, "seed": 1})
+    assert [r["seed"] for r in records.read(path)] == [0, 1]
+
+
+def test_a_key_survives_the_file(tmp_path):
+    records.append(tmp_path / "r.jsonl", ONE)
+
+    assert records.key(records.read(tmp_path / "r.jsonl")[0]) == records.key(ONE)
+
+
+def test_another_parameter_makes_another_run():
+    assert records.key(ONE) != records.key({**ONE, "params": {"lam": 0.6}})
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "no json", '{"format": 99, "dataset": "d", "label": "l", "seed": 0, "params": {}}']
+)
+def test_a_foreign_line_is_refused_with_its_number(tmp_path, line):
+    path = tmp_path / "r.jsonl"
+    records.append(path, ONE)
+    path.write_text(path.read_text() + line + "\n")
+
+    with pytest.raises(ValueError, match="line 2"):
+        records.read(path)
+
+
+def test_not_a_number_is_never_written(tmp_path):
+    with pytest.raises(ValueError):
+        records.append(tmp_path / "r.jsonl", {**ONE, "accuracy": float("nan")})

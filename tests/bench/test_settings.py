@@ -1,0 +1,56 @@
+"""`paper.toml`: its figures are the paper's, and every setting fits its class."""
+
+import pytest
+
+from dcadl.bench import settings
+
+DATASETS = list(settings.paper()["datasets"])
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_setting_names_a_class_and_parameters_that_it_has(name):
+    for row in settings.settings(name, ablations=True):
+        assert set(row.params) <= set(settings.find_class(row.method)().get_params()), row.label
+
+
+def test_every_space_names_parameters_that_its_class_has():
+    for method, space in settings.paper()["spaces"].items():
+        assert set(space) <= set(settings.find_class(method)().get_params()), method
+
+
+@pytest.mark.parametrize(
+    ("name", "atoms"), [("extended_yaleb", 50), ("ar", 50), ("caltech101", 152), ("scene15", 50)]
+)
+def test_dcadl_runs_with_the_atoms_that_the_papers_table_reports(name, atoms):
+    reported = next(r for r in settings.dataset(name)["results"] if r["name"] == "DCADL")
+    ours = next(row for row in settings.settings(name) if row.label == "DCADL")
+
+    assert reported["atoms"] == ours.params["n_atoms"] == atoms
+
+
+def test_scene15_is_run_with_both_numbers_of_atoms():
+    rows = {row.label: row.params["n_atoms"] for row in settings.settings("scene15", ["dcadl", "dcadl-100"])}
+
+    assert rows == {"DCADL": 50, "DCADL-100": 100}
+
+
+def test_a_choice_of_another_seed_is_not_used():
+    row = settings.settings("digits", ["PatchRidge"])[0]
+    tuned = {"digits": {"PatchRidge": {"seed1": {"lam": 9.0}}}}
+
+    assert settings.with_tuned(row, tuned, "digits", 0) == row
+    changed = settings.with_tuned(row, tuned, "digits", 1)
+    assert (changed.params["lam"], changed.source) == (9.0, "tuned")
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("digits", ["nobody"]), ("nowhere", None)])
+def test_an_unknown_name_is_refused_with_the_known_ones(name, wanted):
+    with pytest.raises(ValueError, match="must be"):
+        settings.settings(name, wanted)
+
+
+def test_a_damaged_file_of_choices_is_refused(tmp_path):
+    (tmp_path / "t.toml").write_text("[tuned")
+
+    with pytest.raises(ValueError, match="cannot be read"):
+        settings.read_tuned(tmp_path / "t.toml")
