@@ -50,6 +50,16 @@ def test_a_real_process_refuses_in_one_line(tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+def test_a_reader_that_stops_early_is_no_error(model):
+    command = [sys.executable, "-m", "dcadl.cli", "info", str(model)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    process.wait(timeout=30)
+
+
 def test_importing_the_command_does_not_import_matplotlib_or_torch():
     code = (
         "import sys, dcadl.cli; sys.exit(any(name in sys.modules for name in ('matplotlib', 'torch', 'cv2')))"

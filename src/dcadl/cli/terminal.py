@@ -24,6 +24,8 @@ def clean_exit() -> Iterator[None]:
         warnings.simplefilter("default")
         try:
             yield
+        except BrokenPipeError:
+            raise  # the reader, `head` say, has had enough: Typer leaves quietly
         except INPUT_ERRORS as error:
             _tell(caught)
             typer.echo(f"error: {_one_line(error) or type(error).__name__}", err=True)
