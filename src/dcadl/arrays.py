@@ -23,6 +23,8 @@ __all__ = [
     "check_backend",
     "device_of",
     "fetch",
+    "free_memory",
+    "is_device_array",
     "is_numpy",
     "on_host",
     "send",
@@ -93,6 +95,21 @@ def is_numpy(x: Array) -> bool:
 def on_host(x: Array) -> bool:
     """Whether `x` lies in the memory of the processor, whatever its library."""
     return not str(device_of(x)).startswith(("cuda", "mps", "<CUDA"))
+
+
+def free_memory(x: Array) -> int:
+    """Bytes that are free on the device of `x`."""
+    xp = array_namespace(x)
+    if is_torch_namespace(xp) and x.is_cuda:
+        torch = _import_torch()
+        unused = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
+        return int(torch.cuda.mem_get_info(x.device)[0]) + int(unused)
+    return int(_import_cupy().cuda.Device().mem_info[0])
+
+
+def is_device_array(x: Any) -> bool:
+    """Whether `x` is a torch or cupy array, which then stays where it is."""
+    return type(x).__module__.partition(".")[0] in ("torch", "cupy")
 
 
 def wide(x: Array) -> Array:

@@ -19,7 +19,7 @@ from dcadl.estimators.inputs import (
     predict_rows,
     sample_weights,
 )
-from dcadl.estimators.patchwise import atom_shape, coded, coded_scores, decision, labels, run_on
+from dcadl.estimators.patchwise import atom_shape, coded, coded_scores, decision, labels, leave_on, run_on
 from dcadl.estimators.start import gaussian_atoms
 from dcadl.ops.codes import by_image
 from dcadl.ops.ridge import ridge
@@ -177,11 +177,9 @@ class RandomAtoms(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerM
         """Codes of X, one row per image: shrunken responses to the atoms, patch first, then atom."""
         check_is_fitted(self)
         rows = predict_rows(self, X, self._image_shape)
+        Omega = self.atoms_.reshape(len(self.atoms_), -1)
         return run_on(
-            self.backend,
-            lambda x, Omega: coded(x, self.grid_, self.normalize, Omega, self.lam1),
-            rows,
-            self.atoms_.reshape(len(self.atoms_), -1),
+            self.backend, lambda x, a: coded(x, self.grid_, self.normalize, a, self.lam1), rows, Omega
         )
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -196,15 +194,15 @@ class RandomAtoms(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerM
         """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
         save(self, path)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
 
-        def score(x: Array, Omega: Array, W: Array) -> Array:
-            return coded_scores(x, self.grid_, self.normalize, Omega, self.lam1, W)
+        def score(x: Array, Omega: Array, W: Array, b: Array) -> Array:
+            return coded_scores(x, self.grid_, self.normalize, Omega, self.lam1, W) + b
 
         rows = predict_rows(self, X, self._image_shape)
         Omega = self.atoms_.reshape(len(self.atoms_), -1)
-        return run_on(self.backend, score, rows, Omega, self.coef_) + self.intercept_
+        return leave_on(self.backend, score, rows, Omega, self.coef_, self.intercept_)
 
     @property
     def _n_features_out(self) -> int:

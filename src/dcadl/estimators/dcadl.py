@@ -24,7 +24,7 @@ from dcadl.estimators.inputs import (
     sample_weights,
 )
 from dcadl.estimators.passes import FitReport, warn_if_not_converged
-from dcadl.estimators.patchwise import atom_shape, coded, coded_scores, decision, labels, run_on
+from dcadl.estimators.patchwise import atom_shape, coded, coded_scores, decision, labels, leave_on, run_on
 from dcadl.estimators.start import gaussian_atoms, pca_atoms, uniform_start
 from dcadl.ops.normalise import normalised_patches
 from dcadl.solvers import descent, paper
@@ -211,14 +211,14 @@ class DCADL(
         """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
         save(self, path)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
         rows = predict_rows(self, X, self._image_shape)
 
-        def score(x: Array, Omega: Array, W: Array) -> Array:
-            return coded_scores(x, self.grid_, self.normalize, Omega, self._threshold(), W)
+        def score(x: Array, Omega: Array, W: Array, b: Array) -> Array:
+            return coded_scores(x, self.grid_, self.normalize, Omega, self._threshold(), W) + b
 
-        return run_on(self.backend, score, rows, self._Omega(), self.coef_) + self.intercept_
+        return leave_on(self.backend, score, rows, self._Omega(), self.coef_, self.intercept_)
 
     def _check_parameters(self) -> None:
         check_number("n_atoms", self.n_atoms, 1, whole=True)

@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
+from dcadl.arrays import Array, array_namespace, fetch, is_device_array
 from dcadl.ops.normalise import NORMALISATIONS
 from dcadl.ops.patches import Grid, patch_grid
 
@@ -33,13 +34,15 @@ def fit_rows(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, tu
     return X, y, given
 
 
-def predict_rows(estimator: Any, X: Any, image_shape: tuple[int, ...]) -> np.ndarray:
-    """Images to predict, as rows, of the shape that was fitted."""
+def predict_rows(estimator: Any, X: Any, image_shape: tuple[int, ...]) -> Array:
+    """Images to predict, as rows, of the shape that was fitted. Arrays on a device are checked there."""
     shape = _sample_shape(X)
     if shape and shape not in (image_shape, (*image_shape, 1)) and len(image_shape) > 1:
         raise ValueError(
             f"X must hold images of shape {image_shape}, as in fit; got {shape}. Resize them, or fit again."
         )
+    if is_device_array(X):
+        return _device_rows(X, estimator.n_features_in_)
     return validate_data(estimator, _as_rows(X), reset=False, dtype=DTYPES)
 
 
@@ -105,9 +108,21 @@ def _sample_shape(X: Any) -> tuple[int, ...]:
     return tuple(shape[1:]) if shape is not None and len(shape) in (3, 4) else ()
 
 
+def _device_rows(X: Array, width: int) -> Array:
+    xp = array_namespace(X)
+    rows = xp.reshape(X, (X.shape[0], -1))
+    if rows.shape[1] != width:
+        raise ValueError(f"X has {rows.shape[1]} features, but {width} were fitted.")
+    if rows.dtype not in (xp.float32, xp.float64):
+        rows = xp.astype(rows, xp.float32)
+    if not bool(xp.all(xp.isfinite(rows))):
+        raise ValueError("X contains NaN or infinity; remove or replace such images.")
+    return rows
+
+
 def _as_rows(X: Any) -> Any:
     """Images flattened to rows; what is not an image stack is left for scikit-learn to check."""
     if not _sample_shape(X):
         return X
-    X = np.asarray(X)
+    X = fetch(X)
     return X.reshape(len(X), math.prod(X.shape[1:]))  # not -1: no images at all are refused further on

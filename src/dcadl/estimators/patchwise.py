@@ -27,11 +27,16 @@ def _codes(P: Array, Omega: Array, threshold: float) -> Array:
     return soft_threshold(responses, threshold) if threshold > 0 else responses
 
 
-def run_on(backend: str, function: Any, X: np.ndarray, *fitted: np.ndarray) -> np.ndarray:
+def run_on(backend: str, function: Any, X: Array, *fitted: np.ndarray) -> np.ndarray:
     """`function(X, *fitted)` on the backend, in X's precision, brought home."""
+    return fetch(leave_on(backend, function, X, *fitted))
+
+
+def leave_on(backend: str, function: Any, X: Array, *fitted: np.ndarray) -> Array:
+    """The same, left on the backend: scores need not come home where only labels are asked for."""
     sent = send(X, backend)
     xp = array_namespace(sent)
-    return fetch(function(sent, *(xp.astype(send(a, backend), sent.dtype) for a in fitted)))
+    return function(sent, *(xp.astype(send(a, backend), sent.dtype) for a in fitted))
 
 
 def atom_shape(grid: Grid, image_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -39,11 +44,12 @@ def atom_shape(grid: Grid, image_shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*grid.patch[2 - len(image_shape[:2]) :], *image_shape[2:])
 
 
-def decision(scores: np.ndarray) -> np.ndarray:
+def decision(scores: Array) -> np.ndarray:
     """Scores as scikit-learn wants them: one column per class, or for two classes their difference."""
-    return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+    home = fetch(scores)
+    return home[:, 1] - home[:, 0] if home.shape[1] == 2 else home
 
 
-def labels(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The class of the highest score."""
-    return classes[np.argmax(scores, axis=1)]
+def labels(scores: Array, classes: np.ndarray) -> np.ndarray:
+    """The class of the highest score; only its number comes home from a device."""
+    return classes[fetch(array_namespace(scores).argmax(scores, axis=1))]

@@ -1,4 +1,4 @@
-"""Contrast taken out of patches or images. It decides the accuracy: see docs/errata.md, point 17."""
+"""Contrast taken out of patches or images. It decides the accuracy: see docs/errata.md, point 15."""
 
 from __future__ import annotations
 

@@ -6,22 +6,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dcadl.arrays import Array, array_namespace, is_numpy, on_host
+from dcadl.arrays import Array, array_namespace, free_memory, is_numpy, on_host
 from dcadl.ops.normalise import normalised_patches
 from dcadl.ops.patches import Grid
 from dcadl.solvers.walk import SerialWalk, Walk, threads
 
+DEVICE_SHARE = 8  # a device chunk takes this part of the free memory for its patches; the rest is for codes
 CACHE_BYTES = 3_000_000  # patches of a chunk: 128 faces of the paper's Extended YaleB in float32
 
 
 def chunk_slices(X: Array, grid: Grid) -> list[slice]:
-    """Runs of images whose patches stay in the cache; one run on a device, which has no such cache.
+    """Runs of images whose patches stay in the cache; on a device, as few as its memory allows.
 
-    The cut depends on the shape of the data alone, never on the machine: so do the rounding errors.
+    On the host the cut depends on the shape of the data alone: so do the rounding errors.
     """
     n = int(X.shape[0])
-    itemsize = int(array_namespace(X).finfo(X.dtype).bits) // 8
-    b = max(16, CACHE_BYTES // (grid.p * grid.d * itemsize)) if on_host(X) else max(n, 1)
+    image_bytes = grid.p * grid.d * int(array_namespace(X).finfo(X.dtype).bits) // 8
+    room = CACHE_BYTES if on_host(X) else free_memory(X) // DEVICE_SHARE
+    b = max(16, room // image_bytes)
     return [slice(i, min(i + b, n)) for i in range(0, n, b)]
 
 
