@@ -107,17 +107,7 @@ class DPL(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     @with_callbacks
     def fit(self, X: Any, y: Any) -> DPL:
-        """Learn the dictionaries and projections.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, values), or images (n, H, W), (n, H, W, channels)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
+        """Learn the dictionaries and projections from samples (n, values) or images (n, H, W[, channels])."""
         self._check_parameters()
         X, y, self._image_shape = fit_rows(self, X, y)
         self.classes_, Y = one_hot(y, X.dtype)

@@ -114,22 +114,13 @@ class LCKSVD(
 
     @with_callbacks
     def fit(self, X: Any, y: Any) -> LCKSVD:
-        """Learn atoms and classifier together.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, values), or images (n, H, W), (n, H, W, channels)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
+        """Learn atoms and classifier together from samples (n, values) or images (n, H, W[, channels])."""
         self._check_parameters()
         X, y, self._image_shape = fit_rows(self, X, y)
         self.classes_, H = one_hot(y, X.dtype)
         shares = _atoms_per_class(self.n_atoms, X, H)
         self.atom_classes_ = np.repeat(np.arange(len(self.classes_)), shares)
+        self._n_learned = int(shares.sum())
         report = FitReport(self, self.max_iter, X, y, None)
         rows = send(unit_rows(X), self.backend)
         with walker(rows, lcksvd.sample_slices(rows)) as walk:
@@ -210,7 +201,7 @@ class LCKSVD(
 
     @property
     def _n_features_out(self) -> int:
-        return self.coef_.shape[1]
+        return self._n_learned
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
@@ -219,12 +210,12 @@ class LCKSVD(
         """What a model file must hold for this class."""
         return SavedModel(
             {
-                "atoms_": (None, self.n_features_in_),
-                "coef_": (len(self.classes_), None),
-                "atom_classes_": (None,),
+                "atoms_": (self._n_learned, self.n_features_in_),
+                "coef_": (len(self.classes_), self._n_learned),
+                "atom_classes_": (self._n_learned,),
                 "objective_": (None,),
             },
-            ("n_iter_", "n_features_in_", "_image_shape"),
+            ("n_iter_", "n_features_in_", "_image_shape", "_n_learned"),
         )
 
 
