@@ -62,7 +62,8 @@ def test_scores_from_patches_given_are_the_scores_from_images(digits, cls, norma
 
 
 def test_a_network_is_timed_on_patches_given_as_well(digits):
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+    torch.set_num_threads(1)
     model = ConvNet(n_layers=3, n_filters=4, patch_shape=4, max_iter=1).fit(
         digits.X_train[:99], digits.y_train[:99]
     )

@@ -21,6 +21,8 @@ addEventListener("load", () => setTimeout(() => {
   heads[1].querySelector("button").click();
   const falling = column(1);
   const named = (e) => e.getAttribute("aria-label") || e.getAttribute("alt");
+  const painted = (canvas) =>
+    canvas?.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0);
   document.getElementById("theme").click();
   document.querySelectorAll("select").forEach((select) => {
     select.selectedIndex = select.options.length - 1;
@@ -32,7 +34,7 @@ addEventListener("load", () => setTimeout(() => {
     figures: document.querySelectorAll("figure").length,
     named: [...document.querySelectorAll("figure > [role=img], figure > img")].filter(named).length,
     images: [...document.images].every((image) => image.alt && image.naturalWidth > 0),
-    canvases: document.querySelectorAll(".chart canvas").length,
+    drawn: [...document.querySelectorAll(".chart")].filter((c) => painted(c.querySelector("canvas"))).length,
     charts: document.querySelectorAll(".chart").length,
     wide: document.documentElement.scrollWidth > innerWidth,
     theme: document.documentElement.dataset.theme,
@@ -88,7 +90,7 @@ def test_tables_sort_both_ways(opened):
 def test_every_figure_has_an_accessible_name_and_every_chart_is_drawn(opened):
     assert opened["figures"] == opened["named"] > 4
     assert opened["images"]
-    assert opened["canvases"] == opened["charts"] == 5
+    assert opened["drawn"] == opened["charts"] == 5
 
 
 def test_the_page_fits_its_screen_and_changes_its_theme(opened):

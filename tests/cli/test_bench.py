@@ -1,0 +1,99 @@
+"""`dcadl bench`, `tune` and `report` as processes: killed in the middle, started again, shown."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dcadl.bench import records
+from dcadl.bench.settings import read_tuned
+
+COMMAND = [sys.executable, "-m", "dcadl.cli"]
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def _dcadl(*words):
+    return subprocess.run(
+        [*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=120, env=ONE_THREAD
+    )
+
+
+def _until(condition, process):
+    end = time.monotonic() + 60
+    while not condition() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.005)
+
+
+def _lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_a_stopped_benchmark_goes_on_with_nothing_lost_or_run_twice(tmp_path, stop):
+    path = tmp_path / "records.jsonl"
+    words = ["bench", "digits", "-m", "DCADL", "-m", "PatchRidge", "--repeats", 8, "--threads", 1, "-o", path]
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, words)], env=ONE_THREAD, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    _until(lambda: _lines(path) >= 2, process)
+    process.send_signal(stop)
+    process.wait()
+    before = path.read_bytes()
+
+    again = _dcadl(*words)
+
+    found = records.read(path)
+    keys = [(r["label"], r["seed"]) for r in found]
+    assert 2 <= before.count(b"\n") < 16
+    assert again.returncode == 0, again.stderr
+    assert sorted(keys) == sorted((label, seed) for label in ("DCADL", "PatchRidge") for seed in range(8))
+    assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+
+
+def test_two_methods_and_two_seeds_become_a_report(tmp_path):
+    path = tmp_path / "records.jsonl"
+    _dcadl(
+        "bench", "digits", "-m", "RandomAtoms", "-m", "patchridge", "--repeats", 2, "--threads", 1, "-o", path
+    )
+
+    result = _dcadl("report", path, "-o", tmp_path / "report")
+
+    assert result.stdout.split() == [str(tmp_path / "report" / name) for name in ("tables.md", "index.html")]
+    assert "| PatchRidge |" in (tmp_path / "report" / "tables.md").read_text()
+
+
+def test_what_tune_wrote_bench_reads(tmp_path):
+    path, tuned = tmp_path / "records.jsonl", tmp_path / "tuned.toml"
+    few = ("digits", "-m", "PatchRidge", "--repeats", 1, "--threads", 1)
+    told = _dcadl("tune", *few, "--budget", 0.02, "--folds", 3, "-o", tuned)
+
+    _dcadl("bench", *few, "--tuned", tuned, "-o", path)
+
+    chosen = read_tuned(tuned)["digits"]["PatchRidge"]["seed0"]
+    (record,) = records.read(path)
+    assert "PatchRidge seed 0" in told.stderr
+    assert chosen.items() <= record["params"].items()
+    assert record["source"] == "tuned"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("bench", "nowhere"), "data set must be one of"),
+        (("bench", "digits", "-m", "nobody"), "methods of digits must be among"),
+        (("bench", "digits", "-o", "nowhere/records.jsonl"), "folder of --output"),
+        (("bench", "digits", "--tuned", "nowhere.toml"), "cannot be read"),
+        (("report", "nowhere.jsonl"), "no records"),
+        (("tune", "digits", "-m", "nobody"), "methods of digits must be among"),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else None,
+)
+def test_bad_words_are_refused_in_one_line(call, words, message):
+    result = call(*words)
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
