@@ -24,7 +24,7 @@ from dcadl.ops.threshold import hard_threshold
 from dcadl.solvers import adl
 from dcadl.solvers.loop import Result, iterate
 
-SHARE_KEPT = 0.5  # of the atoms, where the user gives no sparsity
+SHARE_KEPT = 0.3  # of the atoms, where the user gives no sparsity
 
 
 class ADLSVM(
@@ -47,10 +47,10 @@ class ADLSVM(
     penalty : {"l0", "l1"}, default="l0"
         Codes by hard thresholding to T entries, or by soft thresholding at λ1.
     sparsity : int or None, default=None
-        Entries of a code, T, for penalty="l0". None: half the atoms.
+        Entries of a code, T, for penalty="l0". None: three tenths of the atoms.
     lam1 : float, default=0.001
         Soft threshold for penalty="l1".
-    beta : float, default=0.1
+    beta : float, default=0.01
         Ridge on the atoms.
     C : float, default=10
         Inverse regularisation of the support vector machine.
@@ -113,7 +113,7 @@ class ADLSVM(
         penalty: str = "l0",
         sparsity: int | None = None,
         lam1: float = 0.001,
-        beta: float = 0.1,
+        beta: float = 0.01,
         C: float = 10.0,
         max_iter: int = 30,
         tol: float = 1e-4,

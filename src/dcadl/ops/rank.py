@@ -8,8 +8,7 @@ from dcadl.arrays import Array, array_namespace, device_of, is_numpy, wide
 from dcadl.ops.normalise import row_norms, unit_rows
 from dcadl.ops.ridge import add_to_diagonal
 
-SHIFT = 1e-13  # share of a Gram matrix's diagonal that keeps its Cholesky factor alive
-PIVOT_TOL = 1e-10  # share of a row's squared length below which its distance to the others' span is dust
+ROUNDING = 100  # times n·eps: squared distances of unit rows below it are rounding
 
 
 def rank(A: Array) -> int:
@@ -18,10 +17,9 @@ def rank(A: Array) -> int:
 
 
 def with_full_rank(Omega: Array, samples: Array, full: int) -> Array:
-    """Rows of unit length, with redundant ones replaced until the rank is `full`.
+    """Rows of unit length, with as many redundant ones replaced as the rank falls short of `full`.
 
-    A row is replaced by the sample that lies farthest from the span of the others, less its projection
-    onto it. `full` must not exceed the rank of rows and samples together.
+    They become the samples that lie farthest from the span of the others, less their projections onto it.
     """
     missing = full - rank(Omega)
     if missing <= 0:
@@ -29,13 +27,12 @@ def with_full_rank(Omega: Array, samples: Array, full: int) -> Array:
     xp = array_namespace(Omega)
     redundant, basis = _split(wide(Omega))
     rest = _outside(wide(samples), basis)
-    row = xp.arange(Omega.shape[0], device=device_of(Omega))[:, None]
-    for i in redundant[:missing]:
-        farthest = xp.argmax(row_norms(rest)[:, 0])
-        direction = unit_rows(xp.take(rest, xp.reshape(farthest, (1,)), axis=0))
-        Omega = xp.where(row == i, xp.astype(direction, Omega.dtype), Omega)
-        rest = _outside(rest, direction)
-    return Omega
+    farthest = xp.argsort(row_norms(rest)[:, 0], descending=True)
+    fresh = xp.astype(unit_rows(xp.take(rest, farthest, axis=0)), Omega.dtype)
+    turn = {i: k for k, i in enumerate(redundant[:missing])}
+    source = [Omega.shape[0] + turn[i] if i in turn else i for i in range(Omega.shape[0])]
+    both = xp.concat([Omega, fresh], axis=0)
+    return xp.take(both, xp.asarray(source, device=device_of(Omega)), axis=0)
 
 
 def _split(Omega: Array) -> tuple[list[int], Array]:
@@ -44,7 +41,7 @@ def _split(Omega: Array) -> tuple[list[int], Array]:
     Only as many rows as there are columns are looked at: these alone can span everything.
     """
     xp = array_namespace(Omega)
-    head = Omega[: Omega.shape[1], :]
+    head = Omega[: min(Omega.shape), :]
     free = _independent(head)
     kept = xp.asarray([i for i, f in enumerate(free) if f], device=device_of(Omega))
     basis = xp.linalg.qr(xp.take(head, kept, axis=0).T)[0].T
@@ -58,13 +55,13 @@ def _independent(A: Array) -> list[bool]:
     fraction of the work of singular values.
     """
     xp = array_namespace(A)
-    A = wide(A)
+    A = unit_rows(wide(A))
     G = A @ A.T
-    top = float(xp.max(xp.linalg.diagonal(G)))
-    G = add_to_diagonal(G, SHIFT * G.shape[0] * top + float(xp.finfo(G.dtype).tiny))
+    noise = G.shape[0] * float(xp.finfo(G.dtype).eps)
+    G = add_to_diagonal(G, noise)  # keeps the factor alive
     L = cholesky(G, lower=True, check_finite=False) if is_numpy(G) else xp.linalg.cholesky(G)
     pivots = xp.linalg.diagonal(L) ** 2
-    return [float(pivots[i]) > max(PIVOT_TOL, 10 * SHIFT * G.shape[0]) * top for i in range(G.shape[0])]
+    return [float(pivots[i]) > ROUNDING * noise for i in range(G.shape[0])]
 
 
 def _outside(samples: Array, basis: Array) -> Array:
