@@ -63,6 +63,24 @@ def test_atoms_stay_in_the_unit_ball(xp):
     assert np.linalg.norm(fetch(state.Omega), axis=1).max() <= 1 + 1e-12
 
 
+@pytest.mark.parametrize(("n", "d", "r"), SHAPES.values(), ids=SHAPES)
+def test_no_atoms_in_the_ball_fit_the_codes_better(xp, rng, n, d, r):
+    problem, state = descended(xp, n, d, r, 2)
+    U, X, Omega = (
+        fetch(state.U),
+        fetch(problem.X),
+        fetch(problem.fit_atoms(4 * state.U)),
+    )  # 4: the ball matters
+
+    def cost(atoms):
+        return 0.5 * np.sum((4 * U - X @ atoms.T) ** 2) + 0.01 * np.sum(atoms**2)
+
+    assert np.linalg.norm(Omega, axis=1).max() == pytest.approx(1.0)
+    for scale in (1e-1, 1e-2, 1e-3):
+        other = Omega + scale * rng.standard_normal(Omega.shape)
+        assert cost(other / np.maximum(np.linalg.norm(other, axis=1, keepdims=True), 1)) > cost(Omega)
+
+
 def literal_admm(X, Y, H, Omega, Q, W, Y1, passes):
     """The authors' updates in columns, with explicit inverses and norms."""
     w, a = WEIGHTS, 5.5

@@ -89,9 +89,7 @@ class AdmmState(NamedTuple):
 
 def pose(X: Array, Y: Array, H: Array, weights: Weights) -> Problem:
     """The problem with atoms in the unit ball."""
-    xp = array_namespace(X)
-    exact = ball_atoms(wide(X).T @ wide(X), weights.lam4)
-    return Problem(X, Y, H, weights, lambda U: xp.astype(exact(wide(U.T @ X)), X.dtype))
+    return Problem(X, Y, H, weights, _atoms_in_the_ball(X, weights.lam4))
 
 
 def start(problem: Problem, Omega: Array) -> State:
@@ -134,6 +132,20 @@ def value(problem: Problem, Omega: Array, U: Array, Q: Array, W: Array) -> float
 def last_value(state: State | AdmmState) -> float:
     """F, or the residual of ADMM's constraints, after the last pass."""
     return state.seen[-1]
+
+
+def _atoms_in_the_ball(X: Array, lam4: float) -> Callable[[Array], Array]:
+    """U ↦ argmin_Ω ½‖U − XΩᵀ‖² + ½λ4‖Ω‖² with rows in the unit ball, in float64.
+
+    Of the d directions only those that the samples span can matter: there are n where n < d.
+    """
+    xp = array_namespace(X)
+    if X.shape[0] >= X.shape[1]:
+        exact = ball_atoms(wide(X).T @ wide(X), lam4)
+        return lambda U: xp.astype(exact(wide(U.T @ X)), X.dtype)
+    span, R = xp.linalg.qr(wide(X).T)  # (d, n), (n, n): X = Rᵀ·spanᵀ
+    within = ball_atoms(R @ R.T, lam4)
+    return lambda U: xp.astype(within(wide(U).T @ R.T) @ span.T, X.dtype)
 
 
 def _codes(problem: Problem, U: Array, A: Array, Q: Array, W: Array) -> Array:
