@@ -54,7 +54,7 @@ RUNS = [
         Setting(
             "DCADL image",
             "DCADL",
-            {**SMALL, "n_atoms": 4, "max_iter": 2, "tol": 0.0, "normalize": "image"},
+            {**SMALL, "n_atoms": 4, "max_iter": 2, "tol": 0.0, "normalize": "image", "lam1": 0.0},
             "ablation",
         ),
     )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from dcadl import DCADL, ConvNet, PatchRidge, RandomAtoms, estimators
 from dcadl.bench import measure as clock
@@ -78,3 +79,18 @@ def test_memory_and_size_are_counted(digits):
 
     assert found["peak_bytes"] > 10_000_000
     assert found["model_bytes"] > 10 * 9 * 16 * 4
+
+
+def test_libraries_loaded_by_the_warm_up_keep_to_the_threads_asked_for(digits, methods, monkeypatch):
+    seen = []
+    fit = estimators.Sleeper.fit
+
+    def watched(self, X, y):
+        seen.append({pool["num_threads"] for pool in threadpool_info()})
+        return fit(self, X, y)
+
+    monkeypatch.setattr(estimators.Sleeper, "fit", watched)
+
+    measure(estimators.Sleeper(), digits, threads=1)
+
+    assert seen[-1] == {1}

@@ -28,7 +28,7 @@ def chart_data(block: Block) -> dict[str, Any]:
         "times": TIMES,
         "points": [_point(row) for row in run],
         "boxes": _boxes(run),
-        "ablations": _boxes([row for row in block.ablations if row.records]),
+        "ablations": [_variant(row) for row in block.ablations if row.records],
         "convergence": [line for row in run if (line := _convergence(row))],
         "confusions": [_confusion(row) for row in run],
         "classes": _class_names(block, run),
@@ -67,6 +67,18 @@ def confused_pairs(block: Block, row: Row) -> list[dict[str, Any]]:
 
 def _point(row: Row) -> dict[str, Any]:
     return {"label": row.label, "accuracy": _percent(row.mean("accuracy")), **{t: row.mean(t) for t in TIMES}}
+
+
+def _variant(row: Row) -> dict[str, Any]:
+    """One point of the ablations: what was varied, and what it gave."""
+    params = row.records[0]["params"]
+    return {
+        "method": row.records[0]["method"],
+        "normalize": params.get("normalize") or "none",
+        "atoms": params["n_atoms"],
+        "codes": "shrunk" if params["lam1"] else "plain",
+        "accuracy": _percent(row.mean("accuracy")),
+    }
 
 
 def _boxes(rows: list[Row]) -> list[dict[str, Any]]:

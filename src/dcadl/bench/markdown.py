@@ -68,8 +68,8 @@ def _section(block: Block) -> str:
     lines = [f"## {block.title}", ""]
     if block.fact:
         lines += [block.fact, ""]
-    lines += [_bar(COLUMNS), _bar(["---"] * len(COLUMNS))]
-    lines += [_bar(cells(row)) for row in block.rows] + [_bar(c) for c in only_reported(block)]
+    lines += [bar(COLUMNS), bar(["---"] * len(COLUMNS))]
+    lines += [bar(cells(row)) for row in block.rows] + [bar(c) for c in only_reported(block)]
     facts = {row.reported["fact"] for row in block.rows if row.reported and "fact" in row.reported}
     lines += ["", *(f"† {fact}." for fact in sorted(facts))] if facts else []
     failed = [f"- {row.label} failed: {error}" for row in block.rows for error in row.errors]
@@ -104,7 +104,8 @@ def only_reported(block: Block) -> list[list[str]]:
     return rows
 
 
-def _bar(texts: Sequence[str]) -> str:
+def bar(texts: Sequence[str]) -> str:
+    """A line of a table."""
     return f"| {' | '.join(texts)} |"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from dcadl.bench.problems import Fold
 from dcadl.ops.normalise import normalised_patches
@@ -26,23 +27,11 @@ BATCH_CALLS = 3
 WARM_UP_PER_CLASS = 2
 
 
-def measure(model: Any, fold: Fold) -> dict[str, Any]:
-    """Accuracy, times, memory and size of one fitted model, as plain values."""
+def measure(model: Any, fold: Fold, threads: int | None = None) -> dict[str, Any]:
+    """Accuracy, times, memory and size of one fitted model, as plain values; with so many threads."""
     _warm_up(model, fold)
-    before = _reset_peak()
-    train_s = seconds(lambda: model.fit(fold.X_train, fold.y_train))
-    predicted = model.predict(fold.X_test)
-    peak = _peak_bytes()
-    return {
-        **_scores(predicted, fold),
-        "train_s": train_s,
-        **testing_times(model, fold.X_test),
-        "peak_bytes": peak,
-        "peak_above_start_bytes": max(peak - before, 0),
-        "model_bytes": _model_bytes(model),
-        "n_iter": int(model.n_iter_) if hasattr(model, "n_iter_") else None,
-        "objective": [float(f"{v:.6g}") for v in np.ravel(getattr(model, "objective_", ()))],
-    }
+    with threadpool_limits(limits=threads):  # only now: the warm-up may have loaded a library with threads
+        return _measured(model, fold)
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -80,6 +69,23 @@ def patches_given(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
     given._image_shape = (rows.shape[1],)
     given.n_features_in_ = rows.shape[1]
     return given, rows
+
+
+def _measured(model: Any, fold: Fold) -> dict[str, Any]:
+    before = _reset_peak()
+    train_s = seconds(lambda: model.fit(fold.X_train, fold.y_train))
+    predicted = model.predict(fold.X_test)
+    peak = _peak_bytes()
+    return {
+        **_scores(predicted, fold),
+        "train_s": train_s,
+        **testing_times(model, fold.X_test),
+        "peak_bytes": peak,
+        "peak_above_start_bytes": max(peak - before, 0),
+        "model_bytes": _model_bytes(model),
+        "n_iter": int(model.n_iter_) if hasattr(model, "n_iter_") else None,
+        "objective": [float(f"{v:.6g}") for v in np.ravel(getattr(model, "objective_", ()))],
+    }
 
 
 def _scores(predicted: np.ndarray, fold: Fold) -> dict[str, Any]:

@@ -126,13 +126,14 @@ def _ablations(block: Block) -> str:
     table = _table(
         f"{block.title}: ablations", ABLATION_COLUMNS, [_ablation(r) for r in own + block.ablations]
     )
-    name = f"Accuracy over seeds of each ablation on {block.title}, as box plots"
-    return f"<h3>Ablations</h3>{table}{_chart(block, 'ablations', name)}"
+    name = f"Accuracy against number of atoms on {block.title}: learned and random atoms, each normalisation"
+    folded = f"<details><summary>All {len(block.ablations)} variants</summary>{table}</details>"
+    return f"<h3>Ablations</h3>{_chart(block, 'ablations', name, 'codes')}{folded}"
 
 
 def _ablation(row: Row) -> list[str]:
     return [
-        row.title,
+        row.label,
         accuracy_text(row),
         difference_text(row),
         small(row.mean("train_s")),

@@ -7,12 +7,13 @@ from pathlib import Path
 from dcadl.bench import records
 from dcadl.bench.markdown import markdown
 from dcadl.bench.page import page
+from dcadl.bench.readme import update_readme
 from dcadl.bench.summary import hardware, summarise
 from dcadl.estimators.files import write_atomically
 
 
-def write_report(path: str | Path, folder: str | Path) -> list[Path]:
-    """Write `tables.md` and `index.html` into `folder`; the files written."""
+def write_report(path: str | Path, folder: str | Path, readme: str | Path | None = None) -> list[Path]:
+    """Write `tables.md` and `index.html` into `folder`, the short table into `readme`; the files written."""
     if not Path(path).is_file():
         raise ValueError(f"there are no records at {path}; make some with `dcadl bench`.")
     found = records.read(path)
@@ -25,4 +26,7 @@ def write_report(path: str | Path, folder: str | Path) -> list[Path]:
     home.mkdir(parents=True, exist_ok=True)
     for name, text in written.items():
         write_atomically(home / name, text.encode())
-    return [home / name for name in written]
+    if readme is None:
+        return [home / name for name in written]
+    update_readme(readme, blocks)
+    return [*(home / name for name in written), Path(readme)]

@@ -12,8 +12,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from threadpoolctl import threadpool_limits
-
 from dcadl.bench import records
 from dcadl.bench.environment import environment
 from dcadl.bench.measure import measure
@@ -83,9 +81,9 @@ def run_one(run: Run, threads: int | None) -> records.Record:
     record = {**run.head(), "threads": threads, "environment": environment()}
     start = time.perf_counter()
     try:
-        with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=threads):
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            outcome = {"status": "ok", **_outcome(run)}
+            outcome = {"status": "ok", **_outcome(run, threads)}
         outcome["warnings"] = sorted({str(w.message) for w in caught})[:5]
     except Exception as error:
         outcome = {"status": "failed", "error": _short(error)}
@@ -111,13 +109,13 @@ class _Spent:
         )
 
 
-def _outcome(run: Run) -> dict[str, Any]:
+def _outcome(run: Run, threads: int | None) -> dict[str, Any]:
     cls = find_class(run.setting.method)
     params = dict(run.setting.params)
     if "random_state" in cls().get_params():
         params["random_state"] = run.seed
     model = cls(**params)
-    outcome = measure(model, fold(problem(run.dataset), run.seed))
+    outcome = measure(model, fold(problem(run.dataset), run.seed), threads)
     return outcome | {"atoms": packed_atoms(model) if run.seed == 0 else None}
 
 

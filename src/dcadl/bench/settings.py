@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ def settings(name: str, wanted: list[str] | None = None, *, ablations: bool = Fa
     known = dataset(name)
     rows = [_setting(label, entry, "table") for label, entry in known["settings"].items()]
     if ablations:
-        rows += [_setting(label, entry, "ablation") for label, entry in known.get("ablations", {}).items()]
+        rows += ablation_grid(known.get("ablations"))
     if wanted is None:
         return [row for row in rows if row.method in method_names()]
     chosen = [row for row in rows if any(_same(word, row.label) for word in wanted)]
@@ -58,6 +59,20 @@ def settings(name: str, wanted: list[str] | None = None, *, ablations: bool = Fa
             f"got {', '.join(missing or absent)}."
         )
     return chosen
+
+
+def ablation_grid(spec: dict[str, Any] | None) -> list[Setting]:
+    """Learned or random atoms × normalisation × number of atoms × codes, all else fixed."""
+    if spec is None:
+        return []
+    rows = []
+    for method, how, m, lam1 in product(spec["methods"], spec["normalize"], spec["n_atoms"], spec["lam1"]):
+        has = find_class(method)().get_params()
+        fixed = {key: value for key, value in spec["fixed"].items() if key in has}
+        own = {"normalize": None if how == "none" else how, "n_atoms": m, "lam1": lam1}
+        label = f"{method} {how} {m} {'shrunk' if lam1 else 'plain'}"
+        rows.append(Setting(label, method, fixed | own, "ablation"))
+    return rows
 
 
 def method_names() -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from dcadl.bench.records import Record
-from dcadl.bench.settings import dataset, paper
+from dcadl.bench.settings import ablation_grid, dataset, paper
 
 LEVEL = 0.05  # of significance
 REFERENCE = "DCADL"
@@ -98,7 +98,7 @@ def _block(name: str, mine: list[Record]) -> Block:
     groups = {group: _of(mine, group=group) for group in ("table", "ablation")}
     reference = _good([r for r in groups["table"] if r["label"] == REFERENCE])
     reported = {r["label"]: r for r in known["results"] if "label" in r}
-    order = [*known["settings"], *known.get("ablations", {})]
+    order = [*known["settings"], *(row.label for row in ablation_grid(known.get("ablations")))]
 
     def rows(group: str) -> list[Row]:
         labels = sorted({r["label"] for r in groups[group]}, key=_place(order))

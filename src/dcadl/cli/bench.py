@@ -56,12 +56,15 @@ def report(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the tables and the page.")
     ] = Path("report"),
+    readme: Annotated[
+        Path | None, typer.Option(help="Markdown file whose table between markers is written anew.")
+    ] = None,
 ) -> None:
     """Turn records into Markdown tables and one page that opens anywhere, offline."""
     from dcadl.bench.report import write_report
 
     with clean_exit():
-        for path in write_report(records, output):
+        for path in write_report(records, output, readme):
             typer.echo(path)
 
 

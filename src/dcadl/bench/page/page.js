@@ -35,7 +35,7 @@
   }
 
   function short(value) {
-    return value < 0.01 ? value.toExponential(1) : String(Number(value.toPrecision(2)));
+    return value < 0.01 || value >= 1e4 ? value.toExponential(0) : String(Number(value.toPrecision(2)));
   }
 
   const charts = {
@@ -54,7 +54,20 @@
       });
     },
     boxes: (block) => boxPlot(block.boxes),
-    ablations: (block) => boxPlot(block.ablations),
+    ablations(block, codes) {
+      const found = block.ablations.filter((each) => each.codes === codes);
+      const [methods, ways, atoms] = ["method", "normalize", "atoms"].map((key) => unique(found, key));
+      const series = methods.flatMap((method, i) => ways.map((way, j) => ({
+        name: `${method}, ${way}`, type: "line", symbol: SYMBOLS[j], symbolSize: 9,
+        itemStyle: { color: COLOURS[j] }, lineStyle: { color: COLOURS[j], type: i ? "dashed" : "solid" },
+        data: atoms.map((m) => found.find((e) => e.method === method && e.normalize === way && e.atoms === m)?.accuracy),
+      })));
+      return frame({
+        legend: legend(), series,
+        xAxis: axis("Atoms", { type: "category", data: atoms }),
+        yAxis: axis("Accuracy, %", { type: "value", scale: true, nameGap: 46 }),
+      });
+    },
     convergence(block) {
       return frame({
         legend: legend(),
@@ -87,6 +100,10 @@
     },
   };
 
+  function unique(found, key) {
+    return [...new Set(found.map((each) => each[key]))];
+  }
+
   function boxPlot(boxes) {
     return frame({
       grid: { left: narrow() ? 120 : 190, right: 24, top: 16, bottom: 56 },
@@ -106,6 +123,7 @@
   function choices(block, kind) {
     if (kind === "scatter") return Object.entries(block.times);
     if (kind === "confusion") return block.confusions.map((each) => [each.label, each.label]);
+    if (kind === "ablations") return unique(block.ablations, "codes").map((codes) => [codes, codes]);
     return [];
   }
 
@@ -114,7 +132,7 @@
     const { kind } = figure.dataset;
     const box = figure.querySelector(".chart");
     const select = figure.querySelector("select");
-    if (kind === "boxes" || kind === "ablations") box.style.height = `${90 + 34 * block[kind].length}px`;
+    if (kind === "boxes") box.style.height = `${90 + 34 * block.boxes.length}px`;
     const chart = echarts.init(box);
     const show = () => chart.setOption(charts[kind](block, select?.value), true);
     if (select) {

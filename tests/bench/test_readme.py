@@ -1,0 +1,33 @@
+"""The README's table comes from records and replaces nothing else."""
+
+import pytest
+
+from dcadl.bench.readme import BEGIN, END, short_table, update_readme
+from dcadl.bench.records import read
+from dcadl.bench.summary import summarise
+
+
+def test_only_what_stands_between_the_markers_is_replaced(recorded, tmp_path):
+    path, blocks = tmp_path / "README.md", summarise(read(recorded))
+    path.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+
+    for _ in range(2):
+        update_readme(path, blocks)
+
+    assert path.read_text() == f"before\n{BEGIN}\n{short_table(blocks)}\n{END}\nafter\n"
+
+
+def test_the_table_has_each_method_with_its_accuracy_and_says_how_many_splits(recorded):
+    text = short_table(summarise(read(recorded)))
+
+    assert "| DCADL | 9" in text
+    assert "over 2 paired splits" in text
+
+
+def test_a_file_without_markers_is_left_alone(recorded, tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text("no table here")
+
+    with pytest.raises(ValueError, match="results: begin"):
+        update_readme(path, summarise(read(recorded)))
+    assert path.read_text() == "no table here"
