@@ -34,7 +34,7 @@ PATCHES = {"patch_shape": 12, "stride": 6}
 # Settings on Extended YaleB. A method appears in the tables as soon as dcadl has it.
 SETTINGS = {
     "DPL": {"n_atoms": 32, "intercept": 0},
-    "LCKSVD": {"n_atoms": 570, "sparsity": 30, "alpha": 1e-3, "beta": 1e-2},
+    "LCKSVD": {"n_atoms": 570, "sparsity": 30, "alpha": 1e-3, "beta": 1e-2, "init_iter": 6, "max_iter": 6},
     "SADL": {},
     "DADL": {"threshold": False},
     "ADLSVM": {},
