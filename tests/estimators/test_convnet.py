@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dcadl
@@ -25,12 +24,6 @@ def one_thread():
 @parametrize_with_checks([ConvNet()])
 def test_scikit_learn_finds_no_fault(estimator, check):
     check(estimator)
-
-
-@pytest.fixture(scope="module")
-def digits():
-    data = load_digits()
-    return data.images[:600].astype(np.float32), data.target[:600]
 
 
 @pytest.mark.parametrize("n_layers", [1, 3])

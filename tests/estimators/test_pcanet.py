@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dcadl
@@ -12,12 +11,6 @@ from dcadl import PCANet
 @parametrize_with_checks([PCANet()])
 def test_scikit_learn_finds_no_fault(estimator, check):
     check(estimator)
-
-
-@pytest.fixture(scope="module")
-def digits():
-    data = load_digits()
-    return data.images[:600].astype(np.float32), data.target[:600]
 
 
 @pytest.mark.parametrize("n_stages", [1, 2])

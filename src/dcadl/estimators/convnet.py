@@ -123,17 +123,7 @@ class ConvNet(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     @with_callbacks
     def fit(self, X: Any, y: Any) -> ConvNet:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, H, W), (n, H, W, channels), or rows (n, values)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
+        """Train the network; X and y as in `DCADL.fit`."""
         self._check_parameters()
         X, y, shape = fit_rows(self, X, y)
         self.grid_ = grid_of(self, shape)

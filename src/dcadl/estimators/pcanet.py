@@ -120,17 +120,7 @@ class PCANet(
 
     @with_callbacks
     def fit(self, X: Any, y: Any) -> PCANet:
-        """Learn the filters, then the SVM on the histograms of their signs.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, H, W), (n, H, W, channels), or rows (n, values)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
+        """Learn the filters, then the SVM on the histograms of their signs; X and y as in `DCADL.fit`."""
         self._check_parameters()
         X, y, shape = fit_rows(self, X, y)
         self.classes_ = one_hot(y, X.dtype)[0]
