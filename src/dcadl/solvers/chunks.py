@@ -40,10 +40,12 @@ def walker(X: Array, slices: list[slice]) -> Iterator[Walk]:
 def map_patches(function: Callable[[Array], Array], X: Array, grid: Grid, how: str | None) -> Array:
     """`function` of each chunk's normalised patches, put together again along the images."""
     slices = chunk_slices(X, grid)
+    if len(slices) == 1:
+        return function(normalised_patches(X, grid, how))
 
     def visit(part: slice) -> tuple[Any, tuple[()]]:
         return function(normalised_patches(X[part, :], grid, how)), ()
 
     with walker(X, slices) as walk:
         parts, _ = walk(visit, slices)
-    return parts[0] if len(parts) == 1 else array_namespace(X).concat(parts, axis=0)
+    return array_namespace(X).concat(parts, axis=0)

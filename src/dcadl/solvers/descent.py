@@ -87,7 +87,7 @@ def step(problem: Problem, state: State) -> State:
     W = xp.astype(state.W, Omega.dtype)
     inner = _code_stepper(problem, W)
     codes, sums = problem.walk(
-        lambda chunk, U: _visit(problem, inner, chunk, U, Omega, W), problem.chunks, codes
+        lambda chunk, U: _visit(problem, inner, chunk, U, Omega, state.W), problem.chunks, codes
     )
     fit_in, label_in, fit, sparsity, label, slope, pull = sums
     seen = _values(problem, state, float(fit_in), float(label_in)) if state.seen else ()
@@ -135,11 +135,12 @@ def _visit(
     chunk: Chunk,
     U: Array,
     Omega: Array,
-    W: Array,
+    exact_W: Array,
 ) -> tuple[Array, tuple[Any, ...]]:
     """New codes of a chunk, and what the classifier, the atoms and the objective need of them."""
     P, s = chunk.patches(), chunk.weight
     A = respond(P, Omega)  # line 4
+    W = array_namespace(U).astype(exact_W, U.dtype)
     error = chunk.Y - by_image(U) @ W.T
     fit_in, label_in = _misfit(A - U, s), _misfit(error, s)
 
@@ -148,7 +149,7 @@ def _visit(
     xp = array_namespace(U)
     heavy, residual = _weigh(U, s), U - A
     sparsity = problem.lam1 * xp.sum(xp.abs(heavy))
-    slope = problem.lam2 * wide(by_image(heavy).T @ error)  # (p·m, C): − gradient of the label term in Wᵀ
+    slope = problem.lam2 * _slope(heavy, chunk.Y, U, exact_W)  # (p·m, C): − gradient of the label term in Wᵀ
     pull = wide(by_patch(P).T @ by_patch(_weigh(residual, s))).T  # (m, d): (Ū − ΩX̄)X̄ᵀ
     label = problem.lam2 * _misfit(error, s)
     return U, (fit_in, problem.lam2 * label_in, _misfit(residual, s), sparsity, label, slope, pull)
@@ -173,20 +174,31 @@ def _code_stepper(problem: Problem, W: Array) -> CodeSteps:
         pull = A * (1 / L)
 
         def advance(V: Array, V_error: Array) -> tuple[Array, Array]:
-            moved = V * (1 - 1 / L) + pull + as_codes(V_error @ scaled_W, V.shape)
+            moved = as_codes(V_error @ scaled_W, V.shape)
+            moved += pull  # in place: these arrays are new, and each further one costs a trip to memory
+            moved += V * (1 - 1 / L)
             shrunk = soft_threshold(moved, problem.lam1 / L)
             return shrunk, Y - by_image(shrunk) @ W.T
 
         before, before_error = U, error
         U, error = advance(U, error)
         for _ in range(count - 1):
-            ahead = U + beta * (U - before)
+            ahead = U - before
+            ahead *= beta
+            ahead += U
             ahead_error = error + beta * (error - before_error)  # the error is affine in the codes
             before, before_error = U, error
             U, error = advance(ahead, ahead_error)
         return U, error
 
     return inner
+
+
+def _slope(heavy: Array, Y: Array, U: Array, W: Array) -> Array:
+    """Ũ(Y − WŨ)ᵀ of a chunk in float64: what two large terms leave once W is nearly right."""
+    rows = wide(by_image(U))
+    error = wide(Y) - rows @ W.T
+    return (rows if heavy is U else wide(by_image(heavy))).T @ error
 
 
 def _terms(problem: Problem, chunk: Chunk, U: Array, Omega: Array, W: Array) -> tuple[Array, Array]:

@@ -55,13 +55,18 @@ class ThreadWalk:
 
 @contextmanager
 def threads(n_chunks: int) -> Iterator[Walk]:
-    """A walk over `n_chunks` chunks with as many threads as BLAS may use just now."""
+    """A walk over `n_chunks` chunks with as many threads as BLAS may use just now.
+
+    BLAS itself gets one thread even where there is but one chunk: so little work is slower with more,
+    and the threads of NumPy's BLAS and of SciPy's would spin against each other.
+    """
     width = min(_BLAS.width(), n_chunks)
-    if width < 2:
-        yield SerialWalk()
-        return
-    with _BLAS.single(), ThreadPoolExecutor(width, thread_name_prefix="dcadl") as pool:
-        yield ThreadWalk(pool, width)
+    with _BLAS.single():
+        if width < 2:
+            yield SerialWalk()
+            return
+        with ThreadPoolExecutor(width, thread_name_prefix="dcadl") as pool:
+            yield ThreadWalk(pool, width)
 
 
 def _gather(results: Iterator[tuple[Any, Sums]] | Any) -> tuple[list[Any], Sums]:
