@@ -104,22 +104,28 @@ def step(problem: Problem, state: State) -> State:
     """One pass: codes, structure map, classifier, atoms."""
     w = problem.weights
     Omega, U, Q, W, seen = state
-    U = _codes(problem, U, problem.X @ Omega.T, Q, W)
-    seen = (*seen, value(problem, Omega, U, Q, W))
+    A = problem.X @ Omega.T  # serves all blocks but the last
+    U = _codes(problem, U, A, Q, W)
+    seen = (*seen, _value(problem, A, Omega, U, Q, W))
     Q = _structure(problem, U, Q, W)
-    seen = (*seen, value(problem, Omega, U, Q, W))
+    seen = (*seen, _value(problem, A, Omega, U, Q, W))
     W = ridge(U @ Q.T, problem.Y, w.delta2 / w.gamma2).T
-    seen = (*seen, value(problem, Omega, U, Q, W))
+    seen = (*seen, _value(problem, A, Omega, U, Q, W))
     Omega = problem.fit_atoms(U)
     return State(Omega, U, Q, W, (*seen, value(problem, Omega, U, Q, W)))
 
 
 def value(problem: Problem, Omega: Array, U: Array, Q: Array, W: Array) -> float:
     """F."""
+    return _value(problem, problem.X @ Omega.T, Omega, U, Q, W)
+
+
+def _value(problem: Problem, A: Array, Omega: Array, U: Array, Q: Array, W: Array) -> float:
+    """F, where the responses A = ΩX are at hand."""
     xp, w = array_namespace(U), problem.weights
     structure = U @ Q.T
     return (
-        0.5 * float(squared_norm(U - problem.X @ Omega.T))
+        0.5 * float(squared_norm(U - A))
         + w.lam1 * float(xp.sum(xp.abs(U)))
         + 0.5 * w.gamma1 * float(squared_norm(problem.H - structure))
         + 0.5 * w.gamma2 * float(squared_norm(problem.Y - structure @ W.T))
