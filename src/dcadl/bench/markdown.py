@@ -70,8 +70,8 @@ def _section(block: Block) -> str:
         lines += [block.fact, ""]
     lines += [bar(COLUMNS), bar(["---"] * len(COLUMNS))]
     lines += [bar(cells(row)) for row in block.rows] + [bar(c) for c in only_reported(block)]
-    facts = {row.reported["fact"] for row in block.rows if row.reported and "fact" in row.reported}
-    lines += ["", *(f"† {fact}." for fact in sorted(facts))] if facts else []
+    facts = [f"† {r['name']}: {r['fact']}." for r in dataset(block.name)["results"] if "fact" in r]
+    lines += ["", *facts] if facts else []
     failed = [f"- {row.label} failed: {error}" for row in block.rows for error in row.errors]
     lines += ["", *failed] if failed else []
     if block.ablations:

@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from dcadl.bench.figures import atom_sheets, chart_data, confused_pairs
 from dcadl.bench.markdown import COLUMNS, LEGEND, accuracy_text, cells, difference_text, only_reported, small
+from dcadl.bench.settings import dataset
 from dcadl.bench.summary import REFERENCE, Block, Row
 
 ABLATION_COLUMNS = ("Variant", "Accuracy %", "DCADL − variant", "Training s", "Repeats")
@@ -40,7 +41,7 @@ def _section(block: Block) -> str:
     title = escape(block.title)
     body = [f'<section id="{block.name}"><h2>{title}</h2>', f"<p>{escape(block.fact)}</p>"]
     rows = [cells(row) for row in block.rows] + only_reported(block)
-    body += [_table(f"{block.title}: accuracy and times", COLUMNS, rows), _failures(block)]
+    body += [_table(f"{block.title}: accuracy and times", COLUMNS, rows), _facts(block), _failures(block)]
     body += [_chart(block, "scatter", f"Accuracy against time of each method on {block.title}", "time")]
     body += [_chart(block, "boxes", f"Accuracy over seeds of each method on {block.title}, as box plots")]
     if any(len(row.records[0].get("objective") or ()) > 1 for row in block.rows if row.records):
@@ -81,6 +82,11 @@ def _chart(block: Block, kind: str, name: str, choice: str | None = None) -> str
     )
 
 
+def _facts(block: Block) -> str:
+    found = [r for r in dataset(block.name)["results"] if "fact" in r]
+    return "".join(f"<p>† {escape(r['name'])}: {escape(r['fact'])}.</p>" for r in found)
+
+
 def _failures(block: Block) -> str:
     found = [(row.label, error) for row in block.rows + block.ablations for error in row.errors]
     items = "".join(
@@ -116,7 +122,8 @@ def _pair(true: str, found: str, count: int, example: str | None, typical: str |
             f'<img src="{example}" alt="An example of {true} taken for {found}">'
             f'<img src="{typical}" alt="An example of {found}">'
         )
-    return f"<li>{images}<span>{true} taken for {found}: {count} times over all seeds</span></li>"
+    often = "once" if count == 1 else f"{count} times"
+    return f"<li>{images}<span>{true} taken for {found}: {often} over all seeds</span></li>"
 
 
 def _ablations(block: Block) -> str:

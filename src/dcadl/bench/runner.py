@@ -70,6 +70,8 @@ def run_all(runs: list[Run], path: Path, options: Options, watch: Watch = lambda
     done = {records.key(r) for r in found if not (options.retry_failed and r["status"] == "failed")}
     spent = _Spent(options.cap_s, found)
     waiting = [run for run in runs if records.key(run.head()) not in done]
+    for name in dict.fromkeys(run.dataset for run in reversed(waiting)):
+        problem(name)  # missing data is the user's to mend before hours of work: not a failed method
     for run, record in _results(waiting, options, spent, watch):
         records.append(path, record)
         spent.add(record)
@@ -129,7 +131,6 @@ def _results(
         if spent.over(run):
             watch("skip", run, None)
             continue
-        problem(run.dataset)  # missing data is the user's to mend: not a failed method
         watch("start", run, None)
         yield run, run_one(run, options.threads)
 

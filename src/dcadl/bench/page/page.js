@@ -89,11 +89,13 @@
         xAxis: { ...names, name: "Predicted", nameGap: many ? 12 : 60 },
         yAxis: { ...names, name: "True", inverse: true, nameGap: many ? 16 : 70, axisLabel: { ...names.axisLabel, rotate: 0 } },
         visualMap: {
-          min: 0, max: 100, calculable: true, orient: "horizontal", left: "center", bottom: 0, text: ["100 %", "0 %"],
+          // by square root: a few per cent of confusion must not vanish beside the diagonal
+          min: 0, max: 10, dimension: 3, formatter: (root) => `${Math.round(root * root)} %`,
+          calculable: true, orient: "horizontal", left: "center", bottom: 0, text: ["100 %", "0 %"],
           textStyle: { color: css("--ink") }, inRange: { color: [css("--panel"), ...(root.dataset.theme === "dark" ? LIGHTER : LIGHTER.toReversed())] },
         },
         series: [{
-          type: "heatmap", data: found.cells.map(([t, f, share]) => [f, t, share]),
+          type: "heatmap", data: found.cells.map(([t, f, share]) => [f, t, share, Math.sqrt(share)]), encode: { x: 0, y: 1, value: 3 },
           tooltip: { formatter: ({ value }) => `${block.classes[value[1]]} as ${block.classes[value[0]]}: ${value[2]} %` },
         }],
       });

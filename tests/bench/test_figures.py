@@ -1,0 +1,49 @@
+"""What the charts show is what the records hold."""
+
+import numpy as np
+import pytest
+
+from dcadl.bench.figures import chart_data, confused_pairs
+from dcadl.bench.problems import fold, problem
+from dcadl.bench.records import read
+from dcadl.bench.summary import summarise
+
+
+@pytest.fixture
+def block(recorded):
+    return summarise(read(recorded))[0]
+
+
+def test_a_confusion_matrix_has_every_test_sample_once(block):
+    shown = chart_data(block)["confusions"][0]
+
+    shares = np.zeros((10, 10))
+    for true, found, share in shown["cells"]:
+        shares[true, found] += share
+    np.testing.assert_allclose(shares.sum(axis=1), 100, atol=0.05)
+    counts = np.sum([r["test_counts"] for r in block.rows[0].records], axis=0)
+    accuracy = (np.diag(shares) * counts).sum() / counts.sum()
+    assert accuracy == pytest.approx(100 * block.rows[0].mean("accuracy"), abs=0.05)
+
+
+def test_the_most_confused_pair_is_counted_over_all_seeds(block):
+    first = confused_pairs(block, block.rows[0])[0]
+
+    errors = [(t, f) for r in block.rows[0].records for _, t, f in r["errors"]]
+    assert first["count"] == max(errors.count(pair) for pair in set(errors))
+    assert first["example"].startswith("data:image/png")
+
+
+def test_errors_point_at_test_samples_of_their_class(block):
+    data = problem("digits")
+    for record in block.rows[0].records:
+        places = [place for place, _, _ in record["errors"]]
+        assert set(places) <= set(fold(data, record["seed"]).test.tolist())
+        assert data.y[places].tolist() == [true for _, true, _ in record["errors"]]
+
+
+def test_boxes_span_the_seeds(block):
+    box = chart_data(block)["boxes"][0]["box"]
+
+    values = [100 * v for v in block.rows[0].values("accuracy")]
+    assert (box[0], box[-1]) == pytest.approx((min(values), max(values)), abs=1e-3)
