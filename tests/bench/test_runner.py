@@ -1,9 +1,12 @@
 """Runs: paired, resumed, capped; a method that fails is a row, not a crash."""
 
+import os
+from concurrent.futures.process import BrokenProcessPool
+
 import pytest
 
 from dcadl.bench import records
-from dcadl.bench.runner import Options, Run, plan, run_all
+from dcadl.bench.runner import Options, Run, Worker, plan, run_all
 from dcadl.bench.settings import Setting
 
 ONE_THREAD = Options(threads=1)
@@ -84,6 +87,28 @@ def test_runs_side_by_side_give_the_same_accuracies(recorded, tmp_path):
 
     expected = {r["seed"]: r["accuracy"] for r in records.read(recorded) if r["label"] == "PatchRidge"}
     assert {r["seed"]: r["accuracy"] for r in records.read(path)} == expected
+
+
+def test_a_run_that_kills_its_process_leaves_the_worker_fit_for_the_next():
+    worker = Worker()
+
+    with pytest.raises(BrokenProcessPool):
+        worker.call(os._exit, 1)
+
+    assert worker.call(abs, -3) == 3
+
+
+def test_a_killed_run_is_a_recorded_row(monkeypatch, tmp_path):
+    def die(self, function, *arguments):
+        raise BrokenProcessPool("the process died")
+
+    monkeypatch.setattr(Worker, "call", die)
+
+    run_all([_run("PatchRidge")], tmp_path / "r.jsonl", Options(threads=1, jobs=2))
+
+    (record,) = records.read(tmp_path / "r.jsonl")
+    assert (record["status"], record["jobs"]) == ("failed", 2)
+    assert "the process died" in record["error"]
 
 
 def test_a_plan_goes_seed_by_seed():

@@ -6,10 +6,11 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from dcadl.bench import records
@@ -139,29 +140,51 @@ def _side_by_side(
     runs: list[Run], options: Options, spent: _Spent, watch: Watch
 ) -> Iterator[tuple[Run, records.Record]]:
     """`jobs` processes. Their times disturb each other: the record says how many there were."""
+    workers: SimpleQueue[Worker] = SimpleQueue()
+    for _ in range(options.jobs):
+        workers.put(Worker())
     flying: dict[Future[records.Record], Run] = {}
     queue = iter(runs)
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+    with ThreadPoolExecutor(options.jobs) as threads:
         while True:
             while len(flying) < options.jobs and (run := next(queue, None)) is not None:
                 if spent.over(run):
                     watch("skip", run, None)
                     continue
                 watch("start", run, None)
-                flying[pool.submit(run_one, run, options.threads)] = run
+                flying[threads.submit(_in_worker, workers, run, options)] = run
             if not flying:
                 return
             for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                run = flying.pop(future)
-                yield run, {**_record(future, run, options), "jobs": options.jobs}
+                yield flying.pop(future), future.result()
 
 
-def _record(future: Future[records.Record], run: Run, options: Options) -> records.Record:
+class Worker:
+    """A process of its own for one run after the other; a run that kills it takes no other with it."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The function's result from the other process; BrokenProcessPool where that process died."""
+        self._pool = self._pool or ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+        try:
+            return self._pool.submit(function, *arguments).result()
+        except BrokenProcessPool:
+            self._pool = None
+            raise
+
+
+def _in_worker(workers: SimpleQueue[Worker], run: Run, options: Options) -> records.Record:
+    worker = workers.get()
     try:
-        return future.result()
+        record = worker.call(run_one, run, options.threads)
     except BrokenProcessPool as error:  # killed, as for want of memory
         head = {**run.head(), "threads": options.threads, "environment": environment()}
-        return {**head, "status": "failed", "error": _short(error), "wall_s": 0.0}
+        record = {**head, "status": "failed", "error": _short(error), "wall_s": 0.0}
+    finally:
+        workers.put(worker)
+    return {**record, "jobs": options.jobs}
 
 
 def _short(error: BaseException) -> str:
