@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from dcadl.arrays import Array, array_namespace, device_of, is_numpy, on_host, zeros
 
-CACHE_BYTES = 8_000_000  # orthogonalised Gram rows of the samples that are coded together
+CACHE_BYTES = 600_000  # correlations of the samples that are coded together
 ROUNDING = 16  # a residual or pivot of fewer units of rounding is nothing
 
 
@@ -34,8 +35,8 @@ def batch_omp(G: Array, B: Array, energy: Array, sparsity: int) -> SparseCodes:
     xp = array_namespace(B)
     n, K = B.shape
     T = min(sparsity, K)
-    size = T * K * int(xp.finfo(B.dtype).bits) // 8
-    b = max(8, CACHE_BYTES // size) if on_host(B) else max(n, 1)
+    size = K * int(xp.finfo(B.dtype).bits) // 8
+    b = max(16, CACHE_BYTES // size) if on_host(B) else max(n, 1)
     b = max(1, -(-n // max(1, -(-n // b))))  # no small rest at the end
     slices = [slice(i, min(i + b, n)) for i in range(0, n, b)]
     parts = [_pursue(G, B[part, :], energy[part], T) for part in slices]
@@ -60,66 +61,50 @@ def dense_codes(codes: SparseCodes, n_atoms: int) -> Array:
 def _pursue(G: Array, B: Array, energy: Array, T: int) -> tuple[Array, Array]:
     """Codes of one chunk of samples.
 
-    V holds the rows of the Gram matrix that a sample has chosen, orthogonalised: v_t·d = ⟨q_t, d⟩ for the
-    t-th orthonormalised atom q_t and any atom d. So V's entries at the chosen atoms are the rows of each
-    sample's Cholesky factor, and subtracting ⟨q_t, y⟩v_t keeps B the correlations with the residual.
+    M holds the inverse of each sample's Cholesky factor: its row t writes the t-th orthonormalised atom
+    q_t in the atoms chosen so far. Subtracting ⟨q_t, y⟩⟨q_t, d⟩ keeps B the correlations with the residual.
     """
     xp = array_namespace(B)
-    b, K = B.shape
     dust = ROUNDING * xp.finfo(B.dtype).eps
-    V = zeros((b, T, K), B)  # filled in place, one step after the other: growing it would copy it each time
+    M = zeros((B.shape[0], T, T), B)
+    chosen = xp.zeros((B.shape[0], T), dtype=xp.int64, device=device_of(B))
+    along = zeros((B.shape[0], T), B)
     squares = xp.linalg.diagonal(G)
     left, going = energy, energy > 0
-    atoms, lengths, below, along = [], [], [], []
     for t in range(T):
         atom = xp.argmax(xp.abs(B), axis=1)
-        row = _entries(V[:, :t, :], atom)  # (b, t)
+        row = (M[:, :t, :t] @ _gram_entries(G, atom, chosen[:, :t])[:, :, None])[:, :, 0]  # (b, t)
         square = xp.take(squares, atom)
-        pivot = square - xp.sum(row * row, axis=1)
+        pivot = square - xp.vecdot(row, row)
         going = going & (left > dust * energy) & (pivot > dust * square)
         if not bool(xp.any(going)):
             break
-        length = xp.sqrt(xp.where(going, pivot, xp.ones_like(pivot)))
-        scale = xp.where(going, 1 / length, xp.zeros_like(length))
-        v = scale[:, None] * (xp.take(G, atom, axis=0) - (row[:, None, :] @ V[:, :t, :])[:, 0, :])
-        c = _entries(B[:, None, :], atom)[:, 0] * scale
-        B = B - c[:, None] * v
+        pivot = xp.where(going, pivot, xp.ones_like(pivot))
+        scale = xp.where(going, 1 / xp.sqrt(pivot), xp.zeros_like(pivot))
+        M[:, t, :t] = -scale[:, None] * (row[:, None, :] @ M[:, :t, :t])[:, 0, :]
+        M[:, t, t] = scale
+        chosen[:, t] = atom
+        c = xp.take_along_axis(B, atom[:, None], axis=1)[:, 0] * scale
+        along[:, t] = c
         left = left - c * c
-        V[:, t, :] = v
-        atoms.append(atom)
-        lengths.append(length)
-        below.append(row)
-        along.append(c)
-    return _padded(atoms, _back_substituted(lengths, below, along), B, T)
+        B = B - _combined(c[:, None] * M[:, t, : t + 1], chosen[:, : t + 1], G)
+    return chosen, (along[:, None, :] @ M)[:, 0, :]
 
 
-def _entries(V: Array, atom: Array) -> Array:
-    """V[i, t, atom[i]] for every sample i and step t."""
-    if is_numpy(V):  # a fifth of the time, and there are two such calls in every step
-        return V[np.arange(V.shape[0]), :, atom]
-    xp = array_namespace(V)
-    where = xp.broadcast_to(atom[:, None, None], (V.shape[0], V.shape[1], 1))
-    return xp.take_along_axis(V, where, axis=2)[:, :, 0]
+def _gram_entries(G: Array, atom: Array, chosen: Array) -> Array:
+    """G[atom[i], chosen[i, s]] for every sample i."""
+    if is_numpy(G):
+        return G[atom[:, None], chosen]
+    xp = array_namespace(G)
+    return xp.take_along_axis(xp.take(G, atom, axis=0), chosen, axis=1)
 
 
-def _back_substituted(lengths: list[Array], below: list[Array], along: list[Array]) -> list[Array]:
-    """Solutions of Lᵀx = c for all samples, L having `below` under its diagonal of `lengths`."""
-    if not along:
-        return []
-    xp = array_namespace(along[0])
-    values: list[Array] = []
-    rest = xp.stack(along, axis=1)
-    for length, row in zip(reversed(lengths), reversed(below)):
-        value = rest[:, -1] / length
-        rest = rest[:, :-1] - value[:, None] * row
-        values.append(value)
-    return values[::-1]
-
-
-def _padded(atoms: list[Array], values: list[Array], B: Array, T: int) -> tuple[Array, Array]:
-    """Both as (b, T), steps that no sample took filled with zeros."""
-    xp = array_namespace(B)
-    missing = T - len(atoms)
-    none = xp.zeros((B.shape[0],), dtype=xp.int64, device=device_of(B))
-    atom = xp.stack([xp.astype(a, xp.int64) for a in atoms] + [none] * missing, axis=1)
-    return atom, xp.stack(values + [zeros((B.shape[0],), B)] * missing, axis=1)
+def _combined(weight: Array, chosen: Array, G: Array) -> Array:
+    """Σ_s weight[i, s]·G[chosen[i, s]] for every sample i."""
+    b, t = chosen.shape
+    if is_numpy(G):  # a sparse product reads each row of G once and gathers nothing
+        start = np.arange(0, b * t + 1, t)
+        return csr_array((weight.ravel(), chosen.ravel(), start), shape=(b, G.shape[0])) @ G
+    xp = array_namespace(G)
+    rows = xp.reshape(xp.take(G, xp.reshape(chosen, (-1,)), axis=0), (b, t, G.shape[0]))
+    return (weight[:, None, :] @ rows)[:, 0, :]
