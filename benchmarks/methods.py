@@ -37,7 +37,7 @@ PATCHES = {"patch_shape": 12, "stride": 6}
 SETTINGS = {
     "DPL": {"n_atoms": 32, "intercept": 0},
     "LCKSVD": {"n_atoms": 570, "sparsity": 30, "alpha": 1e-3, "beta": 1e-2, "init_iter": 6, "max_iter": 6},
-    "SADL": {},
+    "SADL": {"max_iter": 10, "tol": 0},
     "DADL": {"threshold": False},
     "ADLSVM": {},
     "PCANet": {},

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dcadl
 from dcadl import ConvNet
@@ -19,11 +18,6 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@parametrize_with_checks([ConvNet()])
-def test_scikit_learn_finds_no_fault(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("n_layers", [1, 3])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dcadl
 from dcadl import DPL
@@ -13,11 +12,6 @@ from dcadl import DPL
 def digits():
     bunch = load_digits()
     return bunch.images[:600] / 16, bunch.target[:600]
-
-
-@parametrize_with_checks([DPL()])
-def test_passes_the_checks_of_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def test_tells_most_digits_apart(digits):

@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dcadl
 from dcadl import LCKSVD
@@ -23,12 +22,6 @@ def digits():
 def model(digits):
     X, y = digits
     return LCKSVD(**SMALL).fit(X[:400], y[:400])
-
-
-@pytest.mark.filterwarnings("ignore:.*no more samples than atoms")
-@parametrize_with_checks([LCKSVD()])
-def test_passes_the_checks_of_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("variant", [1, 2])

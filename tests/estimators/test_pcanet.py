@@ -2,15 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dcadl
 from dcadl import PCANet
-
-
-@parametrize_with_checks([PCANet()])
-def test_scikit_learn_finds_no_fault(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("n_stages", [1, 2])
