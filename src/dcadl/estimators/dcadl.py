@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from dcadl.arrays import Array, check_backend, fetch, send
+from dcadl.arrays import Array, check_backend, fetch
+from dcadl.estimators.checkpoint import Checkpoint, identity_of
 from dcadl.estimators.files import SavedModel, save
 from dcadl.estimators.inputs import (
     check_number,
@@ -23,13 +24,19 @@ from dcadl.estimators.inputs import (
     predict_rows,
     sample_weights,
 )
+from dcadl.estimators.lazy import by_parts, fit_source, lazy_labels
+from dcadl.estimators.learn import (
+    Learned,
+    Watch,
+    learn_by_descent,
+    learn_by_paper,
+    parts_in_memory,
+    parts_of_source,
+)
 from dcadl.estimators.passes import FitReport, warn_if_not_converged
 from dcadl.estimators.patchwise import atom_shape, coded, coded_scores, decision, labels, leave_on, run_on
-from dcadl.estimators.start import gaussian_atoms, pca_atoms, uniform_start
-from dcadl.ops.normalise import normalised_patches
-from dcadl.solvers import descent, paper
-from dcadl.solvers.chunks import chunk_slices, walker
-from dcadl.solvers.loop import Result, iterate
+from dcadl.solvers.budget import memory_bytes
+from dcadl.solvers.sources import Source, on_disk, opened
 
 
 class DCADL(
@@ -73,6 +80,9 @@ class DCADL(
         Weight of each class; multiplies `sample_weight`.
     backend : {"numpy", "torch", "torch:cuda", "cupy"}, default="numpy"
         Where the arithmetic runs. Fitted attributes are NumPy arrays in any case.
+    max_memory : str, int or None, default=None
+        Most memory that a fit may take beyond its data, such as "2GB", for solver="descent" on NumPy.
+        Patches are made when a chunk is visited; codes that do not fit lie in a temporary file.
     random_state : int, RandomState or None, default=None
         Seed of the first atoms.
 
@@ -132,6 +142,7 @@ class DCADL(
         tol: float = 1e-4,
         class_weight: Any = None,
         backend: str = "numpy",
+        max_memory: Any = None,
         random_state: Any = None,
     ) -> None:
         self.n_atoms = n_atoms
@@ -149,38 +160,37 @@ class DCADL(
         self.tol = tol
         self.class_weight = class_weight
         self.backend = backend
+        self.max_memory = max_memory
         self.random_state = random_state
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DCADL:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> DCADL:
         """Learn atoms and classifier together.
 
         Parameters
         ----------
         X : array-like of shape (n, H, W), (n, H, W, channels), or rows (n, values)
+            A memory map, an HDF5 or Zarr array or the path of a `.npy` file is read a chunk at a time.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,) or None
+        checkpoint : path or None
+            A file that is written after passes, at most a tenth of the time. Where it is there, the fit
+            goes on from it and ends with the model of an undisturbed one; delete it to begin anew.
 
         Returns
         -------
         self
         """
         self._check_parameters()
-        X, y, shape = fit_rows(self, X, y)
+        X = opened(X)
+        lazy = self.solver != "paper" and (on_disk(X) or self.max_memory is not None)
+        rows, y, shape = (fit_source if lazy else fit_rows)(self, X, y)
         self.grid_ = grid_of(self, shape)
         self._image_shape = shape
-        self.classes_, Y = one_hot(y, X.dtype)
-        weight = sample_weights(sample_weight, self.class_weight, y, X.dtype)
-        # The authors' classifier has no intercept.
-        shares = class_shares(Y, weight)
-        self.intercept_ = np.zeros_like(shares) if self.solver == "paper" else shares
+        weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
+        learn = self._learner(rows, y, weight, checkpoint)
         report = FitReport(self, self.max_iter + (self.solver == "paper"), X, y, sample_weight)
-
-        learn = _learn_by_paper if self.solver == "paper" else _learn_by_descent
-        sent_weight = None if weight is None else send(weight, self.backend)
-        result, trace = learn(
-            self, send(X, self.backend), send(Y - self.intercept_, self.backend), sent_weight, report
-        )
+        result, trace = learn(lambda t, state: report.after_pass(lambda: self._fitted(state)))
         self.__dict__.update(self._fitted(result.state))
         self.objective_ = np.asarray(trace)
         self.n_iter_ = result.n_iter
@@ -191,6 +201,9 @@ class DCADL(
     def transform(self, X: Any) -> np.ndarray:
         """Codes of X, one row per image: shrunken responses to the atoms, patch first, then atom."""
         check_is_fitted(self)
+        X = opened(X)
+        if on_disk(X):
+            return by_parts(self.transform, X)
         rows = predict_rows(self, X, self._image_shape)
         return run_on(
             self.backend,
@@ -201,15 +214,34 @@ class DCADL(
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each class; for two classes the second's less the first's."""
-        return decision(self._scores(X))
+        X = opened(X)
+        return by_parts(self.decision_function, X) if on_disk(X) else decision(self._scores(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of the highest score."""
-        return labels(self._scores(X), self.classes_)
+        X = opened(X)
+        return by_parts(self.predict, X) if on_disk(X) else labels(self._scores(X), self.classes_)
 
     def save(self, path: Any) -> None:
         """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
         save(self, path)
+
+    def _learner(self, rows: Any, y: Any, weight: Any, checkpoint: Any) -> Callable[[Watch], Learned]:
+        """Names the classes, takes their shares as intercept; what then learns, given who watches."""
+        saved = None
+        if checkpoint is not None:
+            saved = Checkpoint(checkpoint, identity_of(self, y, weight, rows.dtype))
+        if isinstance(rows, Source):
+            self.classes_, numbers = lazy_labels(y, weight, rows.dtype)
+            self.intercept_ = numbers.intercept
+            return partial(learn_by_descent, self, parts_of_source(self, rows, numbers), saved)
+        self.classes_, Y = one_hot(y, rows.dtype)
+        shares = class_shares(Y, weight)
+        if self.solver == "paper":  # the authors' classifier has no intercept
+            self.intercept_ = np.zeros_like(shares)
+            return partial(learn_by_paper, self, rows, Y, weight, saved)
+        self.intercept_ = shares
+        return partial(learn_by_descent, self, parts_in_memory(self, rows, Y - shares, weight), saved)
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -230,6 +262,11 @@ class DCADL(
         check_option("solver", self.solver, ("descent", "paper"))
         check_option("init", self.init, ("gaussian", "pca"))
         check_backend(self.backend)
+        if memory_bytes(self.max_memory) and (self.backend != "numpy" or self.solver == "paper"):
+            raise ValueError(
+                f"max_memory is kept by solver='descent' on backend='numpy'; got solver={self.solver!r}, "
+                f"backend={self.backend!r}. Leave it None there."
+            )
 
     def _threshold(self) -> float:
         """The authors classify by plain responses; the codes of the descending solver are shrunk."""
@@ -261,70 +298,3 @@ class DCADL(
             },
             ("n_iter_", "n_features_in_", "grid_", "_image_shape"),
         )
-
-
-def _learn_by_descent(
-    model: DCADL, X: Array, Y: Array, weight: Array | None, report: FitReport
-) -> tuple[Result, tuple[float, ...]]:
-    grid, how = model.grid_, model.normalize
-    slices = chunk_slices(X, grid)
-    with walker(X, slices) as walk:
-        patches, _ = walk(lambda part: (normalised_patches(X[part, :], grid, how), ()), slices)
-        chunks = [
-            descent.Chunk(partial(_same, P), Y[part, :], None if weight is None else weight[part])
-            for P, part in zip(patches, slices)
-        ]
-        problem = descent.pose(chunks, walk, _lams(model))
-        if model.init == "pca":
-            atoms = pca_atoms(fetch(problem.G), model.n_atoms, model.random_state)
-        else:
-            atoms = gaussian_atoms(model.n_atoms, grid.d, model.random_state)
-        state = descent.start(problem, _as(atoms, X, model), Y.shape[1])
-        result = iterate(
-            lambda state: descent.step(problem, state),
-            state,
-            descent.last_value,
-            max_iter=model.max_iter,
-            tol=model.tol,
-            watch=_watch(model, report),
-        )
-        return result, descent.objective(problem, result.state)
-
-
-def _learn_by_paper(
-    model: DCADL, X: Array, Y: Array, weight: Array | None, report: FitReport
-) -> tuple[Result, tuple[float, ...]]:
-    if weight is not None:
-        raise ValueError(
-            "solver='paper' knows no weights; use solver='descent' with sample_weight or class_weight."
-        )
-    grid = model.grid_
-    problem = paper.pose(normalised_patches(X, grid, model.normalize), Y, _lams(model))
-    C = Y.shape[1]
-    Omega, W = uniform_start(model.n_atoms, grid.d, C, grid.p * model.n_atoms, model.random_state)
-    result = iterate(
-        lambda state: paper.step(problem, state),
-        paper.start(problem, _as(Omega, X, model), _as(W, X, model)),
-        paper.last_value,
-        max_iter=model.max_iter + 1,  # the authors' loop runs once more than T
-        tol=-np.inf,  # and has no other end
-        watch=_watch(model, report),
-    )
-    return result._replace(converged=True), paper.objective(problem, result.state)
-
-
-def _same(P: Array) -> Array:
-    return P
-
-
-def _watch(model: DCADL, report: FitReport) -> Callable[[int, Any], bool]:
-    return lambda t, state: report.after_pass(lambda: model._fitted(state))
-
-
-def _lams(model: DCADL) -> tuple[float, float, float, float]:
-    return float(model.lam1), float(model.lam2), float(model.lam3), float(model.lam4)
-
-
-def _as(a: np.ndarray, X: Array, model: DCADL) -> Array:
-    """A start array in X's precision, on the model's backend."""
-    return send(a.astype(fetch(X[:1, :1]).dtype), model.backend)

@@ -20,10 +20,14 @@ def chunk_slices(X: Array, grid: Grid) -> list[slice]:
 
     On the host the cut depends on the shape of the data alone: so do the rounding errors.
     """
-    n = int(X.shape[0])
-    image_bytes = grid.p * grid.d * int(array_namespace(X).finfo(X.dtype).bits) // 8
+    itemsize = int(array_namespace(X).finfo(X.dtype).bits) // 8
     room = CACHE_BYTES if on_host(X) else free_memory(X) // DEVICE_SHARE
-    b = max(16, room // image_bytes)
+    return host_slices(int(X.shape[0]), grid, itemsize, room)
+
+
+def host_slices(n: int, grid: Grid, itemsize: int, room: int = CACHE_BYTES) -> list[slice]:
+    """Runs of `n` images whose patches take `room` bytes, but at least 16 images."""
+    b = max(16, room // (grid.p * grid.d * itemsize))
     return [slice(i, min(i + b, n)) for i in range(0, n, b)]
 
 

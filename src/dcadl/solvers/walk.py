@@ -69,6 +69,11 @@ def threads(n_chunks: int) -> Iterator[Walk]:
             yield ThreadWalk(pool, width)
 
 
+def blas_threads() -> int:
+    """Threads that BLAS may use, and so the width of a walk over many chunks."""
+    return _BLAS.width()
+
+
 def _gather(results: Iterator[tuple[Any, Sums]] | Any) -> tuple[list[Any], Sums]:
     kept: list[Any] = []
     total: Sums = ()

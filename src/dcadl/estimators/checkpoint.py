@@ -1,0 +1,164 @@
+"""Checkpoints: all that a fit needs to go on after it was killed, in one safetensors file."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from dcadl.arrays import fetch, send
+from dcadl.solvers.descent import Problem, State
+from dcadl.solvers.spill import codes_at
+
+CALM = 10  # a write is followed by at least so many times its duration without another
+KINDS = {"float32": "F32", "float64": "F64"}
+ARRAYS = ("Omega", "W", "old_Omega")
+
+
+class Checkpoint:
+    """The state after the last pass that was written to `path`, of one fit only.
+
+    `identity` says which fit: parameters and labels. The images are known by their X̄X̄ᵀ.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], identity: dict[str, Any]) -> None:
+        self._path = Path(path)
+        if self._path.is_dir() or not self._path.resolve().parent.is_dir():
+            raise ValueError(f"checkpoint must name a file in a folder that is there; got {self._path}.")
+        self._identity = json.dumps(identity, sort_keys=True, default=str)
+        self._restored = 0  # passes that the file already holds
+        self._next = 0.0
+        self._gram: np.ndarray | None = None
+
+    def restore(self, problem: Problem, backend: str) -> State | None:
+        """The state that was written, or None where there is none yet."""
+        self._gram = fetch(problem.G)
+        if not self._path.exists():
+            return None
+        try:
+            with safe_open(self._path, framework="numpy") as file:
+                head = json.loads((file.metadata() or {})["dcadl-checkpoint"])
+                self._check(head, file.get_tensor("G"))
+                return self._read(file, head, problem, backend)
+        except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+            raise ValueError(f"{self._path} is no checkpoint of dcadl: {error}") from None
+
+    def watching(self, watch: Callable[[int, State], bool]) -> Callable[[int, State], bool]:
+        """`watch`, after the pass has been written where it is time to."""
+
+        def both(t: int, state: State) -> bool:
+            if t > self._restored and monotonic() >= self._next:
+                begun = monotonic()
+                self._write(t, state)
+                self._next = monotonic() + CALM * (monotonic() - begun)
+            return watch(t, state)
+
+        return both
+
+    def _check(self, head: dict[str, Any], gram: np.ndarray) -> None:
+        assert self._gram is not None
+        same_images = gram.shape == self._gram.shape and np.allclose(gram, self._gram, rtol=1e-5)
+        if head["identity"] != self._identity or not same_images:
+            raise ValueError(
+                f"{self._path} was written by a fit with other data or parameters; "
+                "delete it, or name another file."
+            )
+
+    def _read(self, file: Any, head: dict[str, Any], problem: Problem, backend: str) -> State:
+        codes = file.get_slice("codes")
+        starts = np.cumsum([0, *(chunk.Y.shape[0] for chunk in problem.chunks)]).tolist()
+
+        def chunk_codes(start: int, stop: int) -> tuple[Any, tuple[()]]:
+            return send(codes[start:stop], backend), ()
+
+        found, _ = problem.walk(chunk_codes, starts[:-1], starts[1:])
+        arrays = {name: send(file.get_tensor(name), backend) for name in ARRAYS}
+        self._restored = head["pass"]
+        return State(**arrays, codes=found, terms=tuple(head["terms"]), seen=tuple(head["seen"]))
+
+    def _write(self, t: int, state: State) -> None:
+        assert self._gram is not None
+        arrays = {name: np.ascontiguousarray(fetch(getattr(state, name))) for name in ARRAYS}
+        arrays["G"] = np.ascontiguousarray(self._gram)
+        shapes = [entry.shape for entry in state.codes]
+        head = {
+            "identity": self._identity,
+            "pass": t,
+            "terms": [float(value) for value in state.terms],
+            "seen": [float(value) for value in state.seen],
+        }
+        layout = {name: (a.dtype.name, a.shape) for name, a in arrays.items()}
+        whole = (sum(shape[0] for shape in shapes), *shapes[0][1:])
+        layout["codes"] = (arrays["Omega"].dtype.name, whole)
+        _write_pieces(self._path, _pieces(layout, head, arrays, state.codes))
+
+
+def replay(state: State, step: Callable[[State], State]) -> Callable[[State], State]:
+    """`step` from `state` on; before, the passes that led to it, so that all are counted and judged alike.
+
+    The trace grows by three values a pass, and the first pass leaves one.
+    """
+    past = iter([state._replace(seen=state.seen[:k]) for k in range(1, len(state.seen) + 1, 3)])
+
+    def go_on(current: State) -> State:
+        known = next(past, None)
+        return step(current) if known is None else known
+
+    return go_on
+
+
+def identity_of(model: Any, y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> dict[str, Any]:
+    """What makes a fit another fit: parameters, labels, weights, precision. Not where it runs."""
+    params = model.get_params(deep=False)
+    seed = params.pop("random_state")
+    for name in ("backend", "max_memory"):
+        params.pop(name)
+    names, index = np.unique(y, return_inverse=True)
+    return {
+        "params": {name: repr(value) for name, value in params.items()},
+        "seed": int(seed) if isinstance(seed, int | np.integer) else None,
+        "shape": list(model._image_shape),
+        "labels": [names.tolist(), len(y), zlib.crc32(index.tobytes())],
+        "weight": None if weight is None else zlib.crc32(weight.tobytes()),
+        "dtype": np.dtype(dtype).name,
+    }
+
+
+def _pieces(
+    layout: dict[str, tuple[str, Any]], head: dict[str, Any], arrays: dict[str, np.ndarray], codes: Any
+) -> Iterator[Any]:
+    """A safetensors file piece by piece: codes are never all in memory on its account."""
+    header: dict[str, Any] = {"__metadata__": {"dcadl-checkpoint": json.dumps(head)}}
+    end = 0
+    for name, (dtype, shape) in layout.items():
+        begin, end = end, end + int(np.prod(shape)) * np.dtype(dtype).itemsize
+        header[name] = {"dtype": KINDS[dtype], "shape": list(shape), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for name in arrays:
+        yield arrays[name]
+    for entry in codes:
+        yield np.ascontiguousarray(codes_at(entry))
+
+
+def _write_pieces(path: Path, pieces: Iterator[Any]) -> None:
+    """The pieces at `path`, or what was there before: a rerun writes over what a kill left of the part."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with open(part, "wb") as stream:
+            for piece in pieces:
+                stream.write(piece)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

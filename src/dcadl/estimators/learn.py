@@ -1,0 +1,134 @@
+"""From checked data to a fitted state: the two solvers, over data in memory or a chunk at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcadl.arrays import Array, fetch, send
+from dcadl.estimators.checkpoint import Checkpoint, replay
+from dcadl.estimators.start import gaussian_atoms, pca_atoms, uniform_start
+from dcadl.ops.normalise import normalised_patches
+from dcadl.solvers import descent, paper
+from dcadl.solvers.budget import memory_bytes, plan
+from dcadl.solvers.chunks import chunk_slices, host_slices, walker
+from dcadl.solvers.loop import Result, iterate
+from dcadl.solvers.sources import Cut, Labels, Source, SourceChunk
+from dcadl.solvers.spill import CodeStore, KeepingWalk
+from dcadl.solvers.walk import SerialWalk, Walk, blas_threads, threads
+
+Learned = tuple[Result, tuple[float, ...]]  # where the passes ended, and the objective along them
+Watch = Callable[[int, Any], bool]
+
+
+class Parts(NamedTuple):
+    """Data as the descending solver wants it."""
+
+    chunks: Sequence[Any]  # as `descent.Chunk`
+    walk: Walk
+    n_classes: int
+    dtype: Any
+
+
+@contextmanager
+def parts_in_memory(model: Any, X: np.ndarray, Y: np.ndarray, weight: np.ndarray | None) -> Iterator[Parts]:
+    """Patches of all images, made once and kept."""
+    grid, how = model.grid_, model.normalize
+    dtype, X, Y = X.dtype, send(X, model.backend), send(Y, model.backend)
+    s = None if weight is None else send(weight, model.backend)
+    slices = chunk_slices(X, grid)
+    with walker(X, slices) as walk:
+        patches, _ = walk(lambda part: (normalised_patches(X[part, :], grid, how), ()), slices)
+        chunks = [
+            descent.Chunk(partial(_same, P), Y[part, :], None if s is None else s[part])
+            for P, part in zip(patches, slices)
+        ]
+        yield Parts(chunks, walk, Y.shape[1], dtype)
+
+
+@contextmanager
+def parts_of_source(model: Any, source: Source, labels: Labels) -> Iterator[Parts]:
+    """Images read a chunk at a time; codes, and then patches, kept as far as `max_memory` allows."""
+    grid, C, itemsize = model.grid_, len(labels.intercept), np.dtype(source.dtype).itemsize
+    slices = host_slices(source.n, grid, itemsize)
+    cut = Cut(grid, model.normalize)
+    chunks = [SourceChunk(source, labels, part, cut, model.backend) for part in slices]
+    limit = memory_bytes(model.max_memory)
+    with ExitStack() as stack:
+        walk: Walk = SerialWalk()
+        if model.backend == "numpy":
+            walk = stack.enter_context(threads(len(slices)))
+        if limit is not None:
+            allowed = plan(limit, source.n, grid, model.n_atoms, C, itemsize, blas_threads())
+            if allowed.keep_patches:
+                walk(lambda chunk: (chunk.keep_patches(), ()), chunks)
+            store = stack.enter_context(CodeStore(allowed.code_room))
+            shapes = [(part.stop - part.start, grid.p, model.n_atoms) for part in slices]
+            walk = KeepingWalk(walk, store.places(shapes, source.dtype))
+        yield Parts(chunks, walk, C, source.dtype)
+
+
+def learn_by_descent(
+    model: Any, parts: AbstractContextManager[Parts], checkpoint: Checkpoint | None, watch: Watch
+) -> Learned:
+    """Passes of the descending solver from its start, or from where a checkpoint left off."""
+    with parts as (chunks, walk, n_classes, dtype):
+        problem = descent.pose(chunks, walk, _lams(model))
+        step: Callable[[Any], Any] = partial(descent.step, problem)
+        state = None if checkpoint is None else checkpoint.restore(problem, model.backend)
+        if state is None:
+            Omega = send(_first_atoms(model, problem).astype(dtype), model.backend)
+            state = descent.start(problem, Omega, n_classes)
+        else:
+            step = replay(state, step)
+        result = iterate(
+            step,
+            state,
+            descent.last_value,
+            max_iter=model.max_iter,
+            tol=model.tol,
+            watch=watch if checkpoint is None else checkpoint.watching(watch),
+        )
+        return result, descent.objective(problem, result.state)
+
+
+def learn_by_paper(
+    model: Any, X: np.ndarray, Y: np.ndarray, weight: np.ndarray | None, checkpoint: Any, watch: Watch
+) -> Learned:
+    """Algorithm 1 as its authors ran it."""
+    if weight is not None or checkpoint is not None:
+        raise ValueError(
+            "solver='paper' knows no weights and no checkpoints; use solver='descent' with sample_weight, "
+            "class_weight or checkpoint."
+        )
+    grid, C = model.grid_, Y.shape[1]
+    Omega, W = uniform_start(model.n_atoms, grid.d, C, grid.p * model.n_atoms, model.random_state)
+    there, labels, Omega, W = (send(a.astype(X.dtype), model.backend) for a in (X, Y, Omega, W))
+    problem = paper.pose(normalised_patches(there, grid, model.normalize), labels, _lams(model))
+    result = iterate(
+        lambda state: paper.step(problem, state),
+        paper.start(problem, Omega, W),
+        paper.last_value,
+        max_iter=model.max_iter + 1,  # the authors' loop runs once more than T
+        tol=-np.inf,  # and has no other end
+        watch=watch,
+    )
+    return result._replace(converged=True), paper.objective(problem, result.state)
+
+
+def _first_atoms(model: Any, problem: descent.Problem) -> np.ndarray:
+    if model.init == "pca":
+        return pca_atoms(fetch(problem.G), model.n_atoms, model.random_state)
+    return gaussian_atoms(model.n_atoms, model.grid_.d, model.random_state)
+
+
+def _same(P: Array) -> Array:
+    return P
+
+
+def _lams(model: Any) -> tuple[float, float, float, float]:
+    return float(model.lam1), float(model.lam2), float(model.lam3), float(model.lam4)

@@ -1,0 +1,48 @@
+"""How a fit keeps within a given number of bytes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from dcadl.ops.patches import Grid
+from dcadl.solvers.chunks import CACHE_BYTES
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+CHUNK_ARRAYS = 12  # arrays of a chunk's size that a thread holds at once while it steps
+SUM_ARRAYS = 24  # arrays of the classifier's size: sums on their way, directions and images of CG steps
+
+
+class Plan(NamedTuple):
+    """What a budget allows to keep in memory."""
+
+    keep_patches: bool
+    code_room: int  # bytes of codes; the others are spilled
+
+
+def memory_bytes(limit: Any) -> int | None:
+    """`"2GB"`, `"500 MiB"` or a number as bytes; None stays None."""
+    if limit is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)", str(limit).strip().upper())
+    if isinstance(limit, bool) or match is None or match[2] not in UNITS or float(match[1]) == 0:
+        raise ValueError(
+            f"max_memory must be a size such as '2GB', '500MB' or a number of bytes; got {limit!r}."
+        )
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+def plan(limit: int, n: int, grid: Grid, m: int, n_classes: int, itemsize: int, width: int) -> Plan:
+    """Codes first, then patches: codes cost a read and a write in a file, patches only a product."""
+    image = grid.p * max(grid.d, m) * itemsize
+    chunk = max(CACHE_BYTES * max(grid.d, m) // grid.d, 16 * image)
+    work = width * CHUNK_ARRAYS * chunk + SUM_ARRAYS * grid.p * m * n_classes * 8
+    if work > limit:
+        raise ValueError(
+            f"max_memory must leave room for the work on one chunk, {-(-work // 10**6)} MB for these "
+            f"patches and atoms; got {limit // 10**6} MB. Raise it, or use a larger stride or fewer atoms."
+        )
+    room = limit - work
+    codes, patches = n * grid.p * m * itemsize, n * grid.p * grid.d * itemsize
+    return Plan(codes + patches <= room, room)

@@ -1,0 +1,133 @@
+"""Images that stay where they are: read a chunk at a time from memory, a memory map, HDF5 or Zarr."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcadl.arrays import Array, send
+from dcadl.ops.normalise import normalised_patches
+from dcadl.ops.patches import Grid
+
+OnDisk = Any  # anything with shape, dtype and slices along its first axis
+LIBRARIES = ("h5py", "zarr")
+
+
+def on_disk(X: Any) -> bool:
+    """Whether X is an image stack or rows of numbers that should not be loaded whole."""
+    library = type(X).__module__.partition(".")[0]
+    return (isinstance(X, np.memmap) or library in LIBRARIES) and readable(X)
+
+
+def readable(X: Any) -> bool:
+    """Whether X holds images or rows of plain numbers that can be read a chunk at a time."""
+    library = type(X).__module__.partition(".")[0]
+    if not isinstance(X, np.ndarray) and library not in LIBRARIES:
+        return False
+    shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
+    return len(shape) in (2, 3, 4) and 0 not in shape and np.dtype(dtype).kind in "fiub"
+
+
+def opened(X: Any) -> Any:
+    """The memory map of a `.npy` file where X is the path of one, else X itself."""
+    if not isinstance(X, str | Path):
+        return X
+    path = Path(X)
+    if path.suffix != ".npy" or not path.is_file():
+        raise ValueError(f"X must be an array, or the path of a .npy file that is there; got {str(X)!r}.")
+    return np.load(path, mmap_mode="r")
+
+
+class Source(NamedTuple):
+    """Images as rows of pixels in one precision, made when asked for."""
+
+    X: OnDisk
+    dtype: Any
+
+    @property
+    def n(self) -> int:
+        """Number of images."""
+        return int(self.X.shape[0])
+
+    def rows(self, part: slice) -> np.ndarray:
+        """Some images as rows; NaN and infinity are refused here, since no one looked before."""
+        found = self.X[part]
+        rows = np.array(found, dtype=self.dtype).reshape(found.shape[0], -1)
+        if isinstance(found, np.memmap):
+            _let_go(found)
+        if not np.isfinite(rows).all():
+            raise ValueError(
+                f"Input X contains NaN or infinity among images {part.start} to {part.stop - 1}; "
+                "remove or replace such images."
+            )
+        return rows
+
+
+class Labels(NamedTuple):
+    """Labels less the intercept, and weights; one-hot rows are made for a chunk and dropped."""
+
+    numbers: np.ndarray  # (n,) class of each image
+    intercept: np.ndarray  # (C,)
+    weight: np.ndarray | None  # (n,), or None for 1
+
+    def one_hot(self, part: slice) -> np.ndarray:
+        """Y of some images, (b, C)."""
+        eye = np.eye(len(self.intercept), dtype=self.intercept.dtype)
+        return eye[self.numbers[part]] - self.intercept
+
+
+class SourceChunk:
+    """A chunk as `descent.Chunk` has it, whose arrays live for one visit; patches longer where asked for."""
+
+    def __init__(self, source: Source, labels: Labels, part: slice, cut: Cut, backend: str) -> None:
+        self._source, self._labels, self._part = source, labels, part
+        self._cut, self._backend = cut, backend
+        self._kept: Array | None = None
+
+    def patches(self) -> Array:
+        """(b, p, d), normalised."""
+        if self._kept is not None:
+            return self._kept
+        return self._cut(send(self._source.rows(self._part), self._backend))
+
+    def keep_patches(self) -> None:
+        """Make them once: there is room."""
+        self._kept = self.patches()
+
+    @property
+    def Y(self) -> Array:
+        return send(self._labels.one_hot(self._part), self._backend)
+
+    @property
+    def weight(self) -> Array | None:
+        weight = self._labels.weight
+        return None if weight is None else send(weight[self._part], self._backend)
+
+
+class Cut(NamedTuple):
+    """Rows of pixels to normalised patches. A class, so that it travels to other processes."""
+
+    grid: Grid
+    how: str | None
+
+    def __call__(self, rows: Array) -> Array:
+        return normalised_patches(rows, self.grid, self.how)
+
+
+def _let_go(found: np.memmap) -> None:
+    """Pages of a memory map count as this process's memory until it lets go of them."""
+    root: Any = found
+    while isinstance(root, np.ndarray) and root.base is not None:
+        root = root.base
+    # Private pages (mode "c") may hold what was written to them and is nowhere else.
+    if not isinstance(root, mmap.mmap) or found.mode == "c" or not hasattr(root, "madvise"):
+        return
+    if not found.flags.c_contiguous:
+        return
+    origin = np.frombuffer(root, np.uint8).__array_interface__["data"][0]
+    begin = found.__array_interface__["data"][0] - origin
+    aligned = begin - begin % mmap.PAGESIZE
+    root.madvise(mmap.MADV_DONTNEED, aligned, begin + found.nbytes - aligned)

@@ -1,0 +1,107 @@
+"""Codes within a budget: kept in place while they fit, in a temporary file beyond."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcadl.arrays import fetch
+from dcadl.solvers.walk import Sums, Visit, Walk
+
+
+class Spilled(NamedTuple):
+    """Codes of a chunk that lie in a file."""
+
+    store: CodeStore
+    offset: int
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def read(self) -> np.ndarray:
+        """Them, in memory."""
+        U = np.empty(self.shape, self.dtype)
+        self.store.read_into(U, self.offset)
+        return U
+
+
+class CodeStore:
+    """A place for the codes of each chunk: `room` bytes in memory, the rest in a file without a name.
+
+    New codes overwrite the old ones of their chunk, so that there is one copy of them all. The file
+    has no name from the start: however the process ends, nothing is left behind.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        self._end = 0
+
+    def __enter__(self) -> CodeStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def places(self, shapes: Sequence[tuple[int, ...]], dtype: Any) -> list[Any]:
+        """An empty place for the codes of each chunk."""
+        found: list[Any] = []
+        for shape in shapes:
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            if size <= self._room:
+                found.append(np.empty(shape, dtype))
+                self._room -= size
+            else:
+                found.append(Spilled(self, self._end, shape, dtype))
+                self._end += size
+        return found
+
+    def read_into(self, U: np.ndarray, offset: int) -> None:
+        """Fill U from the file."""
+        view = U.data.cast("B")
+        while view:
+            count = os.preadv(self._file.fileno(), [view], offset)
+            if not count:
+                raise OSError("the temporary file of the codes ended early")
+            view, offset = view[count:], offset + count
+
+    def write(self, U: np.ndarray, offset: int) -> None:
+        """Put U into the file."""
+        view = np.ascontiguousarray(U).data.cast("B")
+        while view:
+            count = os.pwrite(self._file.fileno(), view, offset)
+            view, offset = view[count:], offset + count
+
+
+class KeepingWalk:
+    """A walk that puts what a chunk keeps into that chunk's place, and hands it out from there."""
+
+    def __init__(self, walk: Walk, places: Sequence[Any]) -> None:
+        self._walk = walk
+        self._places = places
+
+    def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[Sequence[Any], Sums]:
+        def visit_at(place: Any, *row: Any) -> tuple[Any, Sums]:
+            kept, sums = visit(*(entry.read() if isinstance(entry, Spilled) else entry for entry in row))
+            return (None if kept is None else _put(kept, place)), sums
+
+        return self._walk(visit_at, self._places, *columns)
+
+
+def codes_at(entry: Any) -> np.ndarray:
+    """Codes of a chunk as a NumPy array, wherever they lie."""
+    return entry.read() if isinstance(entry, Spilled) else fetch(entry)
+
+
+def _put(U: np.ndarray, place: Any) -> Any:
+    if isinstance(place, Spilled):
+        place.store.write(U, place.offset)
+    else:
+        place[...] = U
+    return place

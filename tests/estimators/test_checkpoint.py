@@ -1,0 +1,191 @@
+"""Checkpoints: a fit that was killed goes on, and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from dcadl import DCADL
+from dcadl.estimators import checkpoint
+from dcadl.solvers import spill
+
+FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 6, "tol": 0, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Four hundred digits in [0, 1] and their labels."""
+    found = load_digits()
+    return found.images[:400] / 16, found.target[:400]
+
+
+@pytest.fixture(autouse=True)
+def every_pass(monkeypatch):
+    """Write after every pass."""
+    monkeypatch.setattr(checkpoint, "CALM", 0)
+
+
+class PulledPlug:
+    """A callback that breaks the fit off after some passes."""
+
+    def __init__(self, passes):
+        self.left = passes
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return False
+
+
+def broken_off(model, passes, X, y, **how):
+    with pytest.raises(KeyboardInterrupt):
+        model.set_callbacks(PulledPlug(passes)).fit(X, y, **how)
+
+
+def assert_same_to_the_bit(one, other):
+    for name in ("atoms_", "coef_", "intercept_", "objective_"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.n_iter_ == other.n_iter_
+
+
+@pytest.mark.parametrize("passes", [1, 2, 5, 6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_resumed_fit_ends_with_the_undisturbed_model(digits, tmp_path, passes, dtype):
+    X, y = digits[0].astype(dtype), digits[1]
+    broken_off(DCADL(**FAST), passes, X, y, checkpoint=tmp_path / "c")
+    assert_same_to_the_bit(DCADL(**FAST).fit(X, y, checkpoint=tmp_path / "c"), DCADL(**FAST).fit(X, y))
+
+
+def test_a_resumed_fit_does_not_repeat_passes(digits, tmp_path, monkeypatch):
+    broken_off(DCADL(**FAST), 4, *digits, checkpoint=tmp_path / "c")
+    made = []
+    step = checkpoint.replay
+    monkeypatch.setattr(
+        "dcadl.estimators.learn.replay", lambda state, real: step(state, lambda s: made.append(1) or real(s))
+    )
+    DCADL(**FAST).fit(*digits, checkpoint=tmp_path / "c")
+    assert len(made) == 2
+
+
+def test_a_fit_that_was_done_is_done_at_once_and_alike(digits, tmp_path):
+    tolerant = FAST | {"max_iter": 200, "tol": 2e-2}
+    first = DCADL(**tolerant).fit(*digits, checkpoint=tmp_path / "c")
+    assert 2 < first.n_iter_ < 200
+    assert_same_to_the_bit(DCADL(**tolerant).fit(*digits, checkpoint=tmp_path / "c"), first)
+
+
+def test_spilled_codes_and_weights_are_resumed_too(digits, tmp_path, monkeypatch):
+    X, y = digits
+    monkeypatch.setattr("dcadl.estimators.learn.CodeStore", lambda _, real=spill.CodeStore: real(0))
+    weight = np.linspace(0.5, 2, len(y))
+    how = {"checkpoint": tmp_path / "c", "sample_weight": weight}
+    broken_off(DCADL(**FAST, max_memory="1GB"), 3, X, y, **how)
+    resumed = DCADL(**FAST, max_memory="1GB").fit(X, y, **how)
+    assert_same_to_the_bit(resumed, DCADL(**FAST, max_memory="1GB").fit(X, y, weight))
+
+
+def test_a_fit_may_go_on_elsewhere(digits, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+    broken_off(DCADL(**FAST), 3, *digits, checkpoint=tmp_path / "c")
+    away = DCADL(**FAST, backend="torch").fit(*digits, checkpoint=tmp_path / "c")
+    np.testing.assert_allclose(away.atoms_, DCADL(**FAST).fit(*digits).atoms_, atol=1e-8)
+
+
+def test_a_write_that_breaks_off_leaves_the_last_checkpoint(digits, tmp_path, monkeypatch):
+    broken_off(DCADL(**FAST), 2, *digits, checkpoint=tmp_path / "c")
+    before = (tmp_path / "c").read_bytes()
+    monkeypatch.setattr("os.fsync", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        DCADL(**FAST).fit(*digits, checkpoint=tmp_path / "c")
+    assert (tmp_path / "c").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "spoil"),
+    [
+        ({"lam1": 0.1}, lambda X, y: (X, y)),
+        ({"random_state": 1}, lambda X, y: (X, y)),
+        ({}, lambda X, y: (X, y[::-1])),
+        ({}, lambda X, y: (X[::-1] ** 2, y)),
+        ({}, lambda X, y: (X[:300], y[:300])),
+        ({}, lambda X, y: (X.astype(np.float32), y)),
+    ],
+    ids=["parameter", "seed", "labels", "images", "fewer", "precision"],
+)
+def test_a_checkpoint_of_another_fit_is_refused(digits, tmp_path, parameters, spoil):
+    broken_off(DCADL(**FAST), 2, *digits, checkpoint=tmp_path / "c")
+    with pytest.raises(ValueError, match="other data or parameters; delete it"):
+        DCADL(**FAST | parameters).fit(*spoil(*digits), checkpoint=tmp_path / "c")
+
+
+@pytest.mark.parametrize("content", [b"", b"some text that is no checkpoint", b"\0" * 100])
+def test_a_file_that_is_no_checkpoint_is_refused_and_kept(digits, tmp_path, content):
+    (tmp_path / "c").write_bytes(content)
+    with pytest.raises(ValueError, match="is no checkpoint of dcadl"):
+        DCADL(**FAST).fit(*digits, checkpoint=tmp_path / "c")
+    assert (tmp_path / "c").read_bytes() == content
+
+
+def test_a_model_file_is_no_checkpoint(digits, tmp_path):
+    DCADL(**FAST).fit(*digits).save(tmp_path / "m")
+    with pytest.raises(ValueError, match="is no checkpoint of dcadl"):
+        DCADL(**FAST).fit(*digits, checkpoint=tmp_path / "m")
+
+
+def test_a_checkpoint_without_a_folder_is_refused_before_the_fit(digits, tmp_path):
+    with pytest.raises(ValueError, match="checkpoint must name a file in a folder that is there"):
+        DCADL(**FAST).fit(*digits, checkpoint=tmp_path / "nowhere" / "c")
+
+
+def test_the_papers_solver_knows_no_checkpoints(digits, tmp_path):
+    with pytest.raises(ValueError, match="no checkpoints"):
+        DCADL(**FAST, solver="paper").fit(*digits, checkpoint=tmp_path / "c")
+
+
+KILLED = """
+import sys
+from sklearn.datasets import load_digits
+from dcadl import DCADL
+from dcadl.estimators import checkpoint
+checkpoint.CALM = 0
+found = load_digits()
+print("fitting", flush=True)
+model = DCADL(n_atoms=8, patch_shape=4, stride=2, max_iter=100, tol=0, random_state=0)
+model.fit(found.images / 16, found.target, checkpoint=sys.argv[1]).save(sys.argv[2])
+"""
+
+
+def test_killed_again_and_again_the_fit_ends_with_the_same_bytes(tmp_path):
+    def begin(name):
+        words = [sys.executable, "-c", KILLED, tmp_path / f"{name}.checkpoint", tmp_path / name]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "fitting\n"
+        return process
+
+    begin("whole").communicate(timeout=60)
+    for seconds in (0.15, 0.31, 0.23):
+        process = begin("killed")
+        time.sleep(seconds)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert not (tmp_path / "killed").exists()
+    begin("killed").communicate(timeout=60)
+    assert (tmp_path / "killed").read_bytes() == (tmp_path / "whole").read_bytes()

@@ -1,0 +1,180 @@
+"""Data that is not loaded: the same model, within a given memory, and NaN found all the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from dcadl import DCADL
+from dcadl.solvers import chunks, spill
+
+FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 4, "tol": 0, "random_state": 0}
+ENOUGH = "150MB"  # for the work on two chunks at once, on the few cores that tests get
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Twelve hundred digits in [0, 1] and their labels."""
+    found = load_digits()
+    return found.images[:1200] / 16, found.target[:1200]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Many chunks, of 40 images each in float64."""
+    monkeypatch.setattr(chunks.host_slices, "__defaults__", (40 * 9 * 16 * 8,))
+
+
+def as_memmap(X, folder):
+    np.save(folder / "x.npy", X)
+    return np.load(folder / "x.npy", mmap_mode="r")
+
+
+def as_private_memmap(X, folder):
+    np.save(folder / "x.npy", X)
+    return np.load(folder / "x.npy", mmap_mode="c")
+
+
+def as_path(X, folder):
+    np.save(folder / "x.npy", X)
+    return str(folder / "x.npy")
+
+
+def as_hdf5(X, folder):
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed: pip install 'dcadl[data]'")
+    return h5py.File(folder / "x.h5", "w").create_dataset("x", data=X, chunks=(100, 8, 8))
+
+
+def as_zarr(X, folder):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed: pip install zarr")
+    stored = zarr.create_array(str(folder / "x.zarr"), shape=X.shape, chunks=(100, 8, 8), dtype=X.dtype)
+    stored[:] = X
+    return stored
+
+
+ON_DISK = [as_memmap, as_private_memmap, as_path, as_hdf5, as_zarr]
+
+
+def same_model(one, other):
+    np.testing.assert_allclose(one.atoms_, other.atoms_, atol=1e-10)
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-10)
+    np.testing.assert_allclose(one.objective_, other.objective_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("stored", ON_DISK)
+def test_data_on_disk_gives_the_model_of_data_in_memory(digits, tmp_path, stored):
+    X, y = digits
+    there = stored(X, tmp_path)
+    same_model(DCADL(**FAST).fit(there, y), DCADL(**FAST).fit(X, y))
+
+
+@pytest.mark.parametrize("stored", ON_DISK)
+def test_data_on_disk_is_predicted_like_data_in_memory(digits, tmp_path, monkeypatch, stored):
+    X, y = digits
+    monkeypatch.setattr("dcadl.estimators.lazy.PART_BYTES", 500 * 64 * 4)  # three parts
+    model, there = DCADL(**FAST).fit(X, y), stored(X, tmp_path)
+    np.testing.assert_array_equal(model.predict(there), model.predict(X))
+    np.testing.assert_allclose(model.decision_function(there), model.decision_function(X), atol=1e-12)
+    np.testing.assert_allclose(model.transform(there), model.transform(X), atol=1e-12)
+
+
+def test_data_on_disk_is_read_chunk_by_chunk(digits, tmp_path, small_chunks):
+    X, y = digits
+    asked = []
+
+    class Watched(np.memmap):
+        def __getitem__(self, part):
+            asked.append(part)
+            return np.asarray(super().__getitem__(part))
+
+    DCADL(**FAST).fit(as_memmap(X, tmp_path).view(Watched), y)
+    assert max(part.stop - part.start for part in asked) == 40
+
+
+@pytest.mark.parametrize("room", [0, 40 * 9 * 8 * 8 * 10, 10**9], ids=["all spilled", "some", "none"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_a_memory_limit_does_not_change_the_model(digits, monkeypatch, small_chunks, room, weighted):
+    X, y = digits
+    real = spill.CodeStore
+    monkeypatch.setattr("dcadl.estimators.learn.CodeStore", lambda _: real(room))
+    weight = np.linspace(0.5, 2, len(y)) if weighted else None
+    within = DCADL(**FAST, max_memory=ENOUGH).fit(X, y, weight)
+    same_model(within, DCADL(**FAST).fit(X, y, weight))
+
+
+def test_eight_bit_pixels_within_a_memory_limit_are_taken_as_they_are(digits):
+    X, y = digits
+    pixels = (X * 255).astype(np.uint8)
+    within, plain = DCADL(**FAST, max_memory=ENOUGH).fit(pixels, y), DCADL(**FAST).fit(pixels, y)
+    np.testing.assert_allclose(within.atoms_, plain.atoms_, atol=1e-4)
+
+
+def test_lists_and_other_things_are_loaded_and_fitted_within_the_limit(digits):
+    X, y = digits
+    rows = X.reshape(len(X), -1)[:200].tolist()
+    same_model(
+        DCADL(**FAST, image_shape=(8, 8), max_memory=ENOUGH).fit(rows, y[:200]),
+        DCADL(**FAST, image_shape=(8, 8)).fit(rows, y[:200]),
+    )
+
+
+def test_a_backend_reads_chunk_by_chunk_too(digits, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+    X, y = digits
+    away = DCADL(**FAST, backend="torch").fit(as_memmap(X, tmp_path), y)
+    np.testing.assert_allclose(away.atoms_, DCADL(**FAST).fit(X, y).atoms_, atol=1e-8)
+
+
+def test_nothing_is_left_in_the_folder_for_temporary_files(digits, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("dcadl.estimators.learn.CodeStore", lambda _, real=spill.CodeStore: real(0))
+    DCADL(**FAST, max_memory=ENOUGH).fit(*digits)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_bad_pixel_on_disk_is_refused_with_its_place(digits, tmp_path, small_chunks, bad):
+    X, y = digits[0].copy(), digits[1]
+    X[730, 2, 2] = bad
+    with pytest.raises(ValueError, match="NaN or infinity among images 720 to 759"):
+        DCADL(**FAST).fit(as_memmap(X, tmp_path), y)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda y: y[:-1], "inconsistent numbers of samples"),
+        (lambda y: y + 0.5, "Unknown label type"),
+        (lambda y: np.zeros(len(y)), "at least 2 classes; got one class"),
+        (lambda y: np.where(y == 1, np.nan, y), "NaN"),
+        (lambda y: None, "requires y to be passed"),
+    ],
+    ids=["lengths", "regression", "one class", "nan", "none"],
+)
+def test_bad_labels_of_data_on_disk_say_what_is_wrong(digits, tmp_path, spoil, message):
+    with pytest.raises(ValueError, match=message):
+        DCADL(**FAST).fit(as_memmap(digits[0], tmp_path), spoil(digits[1]))
+
+
+@pytest.mark.parametrize("limit", ["much", "2XB", 0, -5, True, "GB1"])
+def test_a_limit_that_is_no_size_is_refused(digits, limit):
+    with pytest.raises(ValueError, match="max_memory must be a size such as '2GB'"):
+        DCADL(**FAST, max_memory=limit).fit(*digits)
+
+
+def test_too_low_a_limit_says_what_is_needed(digits):
+    with pytest.raises(ValueError, match=r"max_memory must leave room .* got 1 MB"):
+        DCADL(**FAST, max_memory="1MB").fit(*digits)
+
+
+@pytest.mark.parametrize("other", [{"solver": "paper"}, {"backend": "torch"}], ids=["paper", "torch"])
+def test_a_limit_that_could_not_be_kept_is_refused(digits, other):
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+    with pytest.raises(ValueError, match="max_memory is kept by solver='descent' on backend='numpy'"):
+        DCADL(**FAST, **other, max_memory="1GB").fit(*digits)
+
+
+def test_a_path_that_is_no_npy_file_is_refused(digits, tmp_path):
+    with pytest.raises(ValueError, match=r"path of a \.npy file that is there"):
+        DCADL(**FAST).fit(str(tmp_path / "nowhere.npy"), digits[1])
