@@ -34,6 +34,11 @@ __all__ = [
     "zeros",
 ]
 
+# NumPy's and SciPy's wheels each bring a BLAS with threads of its own. Called in turn, the idle pool spins
+# against the busy one: on two cores a small Cholesky of SciPy's then took a hundred times as long as it
+# should. So small systems stay with NumPy, whose LU costs twice the operations and no second pool.
+SMALL_SYSTEM = 600
+
 Array = Any  # an array of any library that follows the array API standard
 
 
@@ -122,6 +127,8 @@ def spd_solver(A: Array) -> Callable[[Array], Array]:
     """B ↦ A⁻¹B for a symmetric positive definite A, factored once (Cholesky where the library has it)."""
     xp = array_namespace(A)
     if is_numpy_namespace(xp):
+        if A.shape[0] <= SMALL_SYSTEM:
+            return lambda B: np.linalg.solve(A, B)
         factor = cho_factor(A, lower=True, check_finite=False)
         return lambda B: cho_solve(factor, B, check_finite=False)
     if is_torch_namespace(xp):
