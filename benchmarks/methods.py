@@ -36,7 +36,7 @@ PATCHES = {"patch_shape": 12, "stride": 6}
 # Settings on Extended YaleB. A method appears in the tables as soon as dcadl has it.
 SETTINGS = {
     "DPL": {"n_atoms": 32, "intercept": 0},
-    "LCKSVD": {"n_atoms": 570, "sparsity": 30, "alpha": 1e-3, "beta": 1e-2, "init_iter": 6, "max_iter": 6},
+    "LCKSVD": {"n_atoms": 570, "sparsity": 30, "alpha": 1e-3, "beta": 1e-2, "init_iter": 20, "max_iter": 20},
     "SADL": {"max_iter": 10, "tol": 0},
     "DADL": {"threshold": False},
     "ADLSVM": {},
