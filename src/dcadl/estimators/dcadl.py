@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dcadl.arrays import Array, check_backend, fetch
 from dcadl.estimators.checkpoint import Checkpoint, identity_of
+from dcadl.estimators.cluster import is_dask, map_lazily, parts_on_cluster, scatter
 from dcadl.estimators.files import SavedModel, save
 from dcadl.estimators.inputs import (
     check_number,
@@ -171,6 +172,7 @@ class DCADL(
         ----------
         X : array-like of shape (n, H, W), (n, H, W, channels), or rows (n, values)
             A memory map, an HDF5 or Zarr array or the path of a `.npy` file is read a chunk at a time.
+            A dask array is fitted on the workers of the active client, where its chunks stay.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,) or None
         checkpoint : path or None
@@ -182,13 +184,10 @@ class DCADL(
         self
         """
         self._check_parameters()
-        X = opened(X)
-        lazy = self.solver != "paper" and (on_disk(X) or self.max_memory is not None)
-        rows, y, shape = (fit_source if lazy else fit_rows)(self, X, y)
-        self.grid_ = grid_of(self, shape)
-        self._image_shape = shape
-        weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
-        learn = self._learner(rows, y, weight, checkpoint)
+        if is_dask(X):
+            learn = self._cluster_learner(X, y, sample_weight, checkpoint)
+        else:
+            learn = self._learner(opened(X), y, sample_weight, checkpoint)
         report = FitReport(self, self.max_iter + (self.solver == "paper"), X, y, sample_weight)
         result, trace = learn(lambda t, state: report.after_pass(lambda: self._fitted(state)))
         self.__dict__.update(self._fitted(result.state))
@@ -201,6 +200,8 @@ class DCADL(
     def transform(self, X: Any) -> np.ndarray:
         """Codes of X, one row per image: shrunken responses to the atoms, patch first, then atom."""
         check_is_fitted(self)
+        if is_dask(X):
+            return map_lazily(self.transform, X, self._n_features_out, self.coef_.dtype)
         X = opened(X)
         if on_disk(X):
             return by_parts(self.transform, X)
@@ -214,11 +215,18 @@ class DCADL(
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each class; for two classes the second's less the first's."""
+        if is_dask(X):
+            check_is_fitted(self)
+            C = len(self.classes_)
+            return map_lazily(self.decision_function, X, None if C == 2 else C, self.coef_.dtype)
         X = opened(X)
         return by_parts(self.decision_function, X) if on_disk(X) else decision(self._scores(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of the highest score."""
+        if is_dask(X):
+            check_is_fitted(self)
+            return map_lazily(self.predict, X, None, self.classes_.dtype)
         X = opened(X)
         return by_parts(self.predict, X) if on_disk(X) else labels(self._scores(X), self.classes_)
 
@@ -226,8 +234,13 @@ class DCADL(
         """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
         save(self, path)
 
-    def _learner(self, rows: Any, y: Any, weight: Any, checkpoint: Any) -> Callable[[Watch], Learned]:
-        """Names the classes, takes their shares as intercept; what then learns, given who watches."""
+    def _learner(self, X: Any, y: Any, sample_weight: Any, checkpoint: Any) -> Callable[[Watch], Learned]:
+        """Checks the data, names the classes; what then learns, given who watches."""
+        lazy = self.solver != "paper" and (on_disk(X) or self.max_memory is not None)
+        rows, y, shape = (fit_source if lazy else fit_rows)(self, X, y)
+        self.grid_ = grid_of(self, shape)
+        self._image_shape = shape
+        weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
         saved = None
         if checkpoint is not None:
             saved = Checkpoint(checkpoint, identity_of(self, y, weight, rows.dtype))
@@ -242,6 +255,19 @@ class DCADL(
             return partial(learn_by_paper, self, rows, Y, weight, saved)
         self.intercept_ = shares
         return partial(learn_by_descent, self, parts_in_memory(self, rows, Y - shares, weight), saved)
+
+    def _cluster_learner(
+        self, X: Any, y: Any, sample_weight: Any, checkpoint: Any
+    ) -> Callable[[Watch], Learned]:
+        """The same for dask arrays, whose blocks stay on their workers."""
+        if (self.solver, self.backend, self.max_memory, checkpoint) != ("descent", "numpy", None, None):
+            raise ValueError(
+                "Dask arrays are fitted with solver='descent' and backend='numpy', without checkpoint and "
+                "without max_memory: workers have their own limit."
+            )
+        data = scatter(self, X, y, sample_weight)
+        self.classes_, self.intercept_ = data.classes, data.intercept
+        return partial(learn_by_descent, self, parts_on_cluster(self, data), None)
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)

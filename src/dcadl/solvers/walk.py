@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
 from itertools import islice
+from operator import add
 from typing import Any, Protocol
 
 from threadpoolctl import ThreadpoolController
@@ -79,8 +80,13 @@ def _gather(results: Iterator[tuple[Any, Sums]] | Any) -> tuple[list[Any], Sums]
     total: Sums = ()
     for keep, sums in results:
         kept.append(keep)
-        total = tuple(a + b for a, b in zip(total, sums)) if total else sums
+        total = add_sums([total, sums]) if total else sums
     return kept, total
+
+
+def add_sums(parts: Sequence[Sums]) -> Sums:
+    """Sums of some chunks to sums of them all."""
+    return tuple(reduce(add, column) for column in zip(*parts))
 
 
 class _BlasThreads:

@@ -1,0 +1,161 @@
+"""Dask arrays at the door: checked, numbered and weighed where they lie; predicted lazily."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from dcadl.estimators.inputs import check_number, fit_rows, grid_of
+from dcadl.estimators.learn import Parts
+from dcadl.solvers.cluster import Block, ClusterWalk, blocks
+from dcadl.solvers.sources import Labels
+
+
+class Scattered(NamedTuple):
+    """A data set as futures, one of each for each block."""
+
+    client: Any
+    X: list[Any]
+    numbers: list[Any]  # class of each image, and its weight
+    classes: np.ndarray
+    intercept: np.ndarray
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a dask array."""
+    return type(X).__module__.startswith("dask.")
+
+
+def scatter(model: Any, X: Any, y: Any, sample_weight: Any) -> Scattered:
+    """Blocks of X computed on the workers, each beside its labels; only counts of labels come home."""
+    client = _client()
+    X = _along_samples(X)
+    first, _, shape = fit_rows(model, np.zeros((1, *X.shape[1:]), X.dtype), [0])
+    model.grid_, model._image_shape = grid_of(model, shape), shape
+    ys = _beside(client, y, X, "y")
+    counted = client.gather(client.map(partial(np.unique, return_counts=True), ys, pure=False))
+    classes, counts = _add_up(counted)
+    weights = (
+        [None] * len(ys) if sample_weight is None else _beside(client, sample_weight, X, "sample_weight")
+    )
+    per_class = _class_weights(model.class_weight, classes, counts)
+    plain = sample_weight is None and per_class is None
+    number = partial(_number, classes, np.ones(len(classes)) if per_class is None else per_class, first.dtype)
+    numbers = client.map(partial(_plain, number) if plain else number, ys, weights, pure=False)
+    shares = np.sum(
+        client.gather(client.map(partial(_class_sums, len(classes)), numbers, pure=False)), axis=0
+    )
+    if not shares.any():
+        raise ValueError("sample_weight must not be zero for every sample.")
+    xs = client.compute(list(X.to_delayed().ravel()))
+    return Scattered(client, xs, numbers, classes, (shares / shares.sum()).astype(first.dtype))
+
+
+@contextmanager
+def parts_on_cluster(model: Any, data: Scattered) -> Iterator[Parts]:
+    """Blocks on their workers, and the walk that visits them there."""
+    make = partial(_block, data.intercept, model.grid_, model.normalize)
+    held = blocks(data.client, make, data.X, data.numbers)
+    yield Parts(held, ClusterWalk(data.client), len(data.classes), data.intercept.dtype)
+
+
+def map_lazily(function: Callable[[Any], np.ndarray], X: Any, width: int | None, dtype: Any) -> Any:
+    """`function` of each block, not yet computed; `width` columns, or None for one value per image."""
+    X = _along_samples(X)
+    tail = () if width is None else (width,)
+    return X.map_blocks(
+        function,
+        drop_axis=list(range(1, X.ndim)),
+        new_axis=None if width is None else 1,
+        chunks=(X.chunks[0], *((w,) for w in tail)),
+        meta=np.empty((0, *tail), dtype),
+    )
+
+
+def _client() -> Any:
+    try:
+        from distributed import default_client
+    except ImportError:
+        raise ValueError("Dask arrays need dask and distributed: pip install 'dcadl[dask]'.") from None
+    try:
+        return default_client()
+    except ValueError:
+        raise ValueError(
+            "X is a dask array, and no client is active: make one with dask.distributed.Client()."
+        ) from None
+
+
+def _along_samples(X: Any) -> Any:
+    """X with whole images in every block."""
+    if X.ndim not in (2, 3, 4) or np.dtype(X.dtype).kind not in "fiub":
+        raise ValueError(
+            f"X must hold rows (n, values) or images (n, H, W[, channels]) of numbers; got shape {X.shape} "
+            f"of {X.dtype}."
+        )
+    if any(np.isnan(size) for size in X.shape):
+        raise ValueError("The chunks of X have unknown sizes; call X.compute_chunk_sizes() first.")
+    if X.shape[0] == 0:
+        raise ValueError("Found array with 0 sample(s): X must hold at least one.")
+    return X.rechunk(dict.fromkeys(range(1, X.ndim), -1)) if max(X.numblocks[1:]) > 1 else X
+
+
+def _beside(client: Any, values: Any, X: Any, name: str) -> list[Any]:
+    """Futures of the values of each block of X."""
+    import dask.array as da
+
+    values = values if is_dask(values) else da.from_array(np.asarray(values), chunks=-1)
+    if values.shape != X.shape[:1]:
+        raise ValueError(
+            f"{name} must have one value per sample: inconsistent numbers of samples, shape {values.shape} "
+            f"for {X.shape[0]} samples."
+        )
+    return client.compute(list(values.rechunk((X.chunks[0],)).to_delayed().ravel()))
+
+
+def _add_up(counted: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    names, index = np.unique(np.concatenate([found for found, _ in counted]), return_inverse=True)
+    assert_all_finite(names, input_name="y")
+    check_classification_targets(names)
+    if len(names) < 2:
+        raise ValueError(f"y must hold at least 2 classes; got one class: {names.tolist()}.")
+    return names, np.bincount(index, weights=np.concatenate([count for _, count in counted]))
+
+
+def _class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray | None:
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return counts.sum() / (len(classes) * counts)
+    return compute_class_weight(class_weight, classes=classes, y=classes)
+
+
+def _number(
+    classes: np.ndarray, per_class: np.ndarray, dtype: Any, y: np.ndarray, weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    index = np.searchsorted(classes, y)
+    total = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
+    if not np.isfinite(total).all():
+        raise ValueError("sample_weight contains NaN or infinity.")
+    check_number("sample_weight", float(total.min()), 0)
+    return index, (total * per_class[index]).astype(dtype)
+
+
+def _plain(number: Any, y: np.ndarray, weight: None) -> tuple[np.ndarray, None]:
+    return number(y, weight)[0], None
+
+
+def _class_sums(n_classes: int, numbers: tuple[np.ndarray, np.ndarray | None]) -> np.ndarray:
+    return np.bincount(numbers[0], weights=numbers[1], minlength=n_classes)
+
+
+def _block(
+    intercept: np.ndarray, grid: Any, how: str | None, X: np.ndarray, numbers: tuple[np.ndarray, Any]
+) -> Block:
+    return Block(X, Labels(numbers[0], intercept, numbers[1]), grid, how)
