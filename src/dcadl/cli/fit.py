@@ -1,11 +1,15 @@
 """`dcadl fit`: labelled data in, a model file out."""
 
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from dcadl.cli.cluster import Spread, check_cluster, on_cluster
 from dcadl.cli.inputs import Labelled, image_shape, read_data
 from dcadl.cli.methods import build, find_method, method_names, parse_params, parse_shape
 from dcadl.cli.presets import preset
@@ -65,24 +69,49 @@ def fit(
         int | None, typer.Option(help="Train on so many of each class, measure the accuracy on the rest.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first atoms and of the split.")] = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="A file to write after passes and to go on from after a kill; deleted at the end."),
+    ] = None,
+    max_memory: Annotated[
+        str | None, typer.Option(help="Most memory for the fit beyond its data, such as 2GB.")
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Fit on this Dask cluster, such as tcp://host:8786."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Fit on a Dask cluster of so many processes on this machine.")
+    ] = None,
 ) -> None:
     """Learn a model from labelled pictures, or from rows of features, and save it."""
     with clean_exit():
         check_output(output)
         cls = find_method(method)
-        typed = {"patch_shape": parse_shape(patch, "--patch"), "stride": parse_shape(stride, "--stride")}
-        typed = {name: value for name, value in (typed | {"n_atoms": atoms}).items() if value is not None}
+        typed: dict[str, Any] = {
+            "patch_shape": parse_shape(patch, "--patch"),
+            "stride": parse_shape(stride, "--stride"),
+        }
+        typed = {
+            name: value
+            for name, value in (typed | {"n_atoms": atoms, "max_memory": max_memory}).items()
+            if value is not None
+        }
         setting = None if preset_name is None else preset(preset_name, cls)
         if setting is not None and not setting.tuned:
             note(f"{preset_name} has no parameters for {cls.__name__}: its defaults are used")
         model = build(
             cls, _seeded(cls, seed) | (setting.params if setting else {}) | typed | parse_params(param or [])
         )
+        check_cluster(cls, dask, workers)
         wanted = parse_shape(size, "--size") or (setting.size if setting else None)
         samples = read_data(data, wanted, color)
         parts = _split(samples, holdout, per_class, seed)
-        seconds = _train(model, samples, parts.train)
+        with on_cluster(dask, workers) as spread:
+            seconds = _train(model, samples, parts.train, spread, _fit_options(cls, checkpoint))
         model.save(output)
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
         _report(model, samples, parts, seconds, output)
 
 
@@ -115,13 +144,29 @@ def _split(samples: Labelled, holdout: float | None, per_class: int | None, seed
     return Parts(slice(None), None)
 
 
-def _train(model: Any, samples: Labelled, train: Any) -> float:
+def _fit_options(cls: type, checkpoint: Path | None) -> dict[str, Any]:
+    if checkpoint is None:
+        return {}
+    if "checkpoint" not in signature(cls.fit).parameters:  # type: ignore[attr-defined]
+        raise ValueError(f"{cls.__name__} knows no checkpoints; leave out --checkpoint.")
+    return {"checkpoint": checkpoint}
+
+
+def _train(model: Any, samples: Labelled, train: Any, spread: Spread, options: dict[str, Any]) -> float:
     """Fit with a bar; the seconds it took."""
     with progress_bar() as bar:
         task = bar.add_task(f"{type(model).__name__}, passes", total=None)
         start = perf_counter()
-        fit_with_bar(model, samples.X[train], samples.y[train], bar, task)
+        X, y = spread(samples.X[train], samples.y[train])
+        fit_with_bar(_with_options(model, options), X, y, bar, task)
         return perf_counter() - start
+
+
+def _with_options(model: Any, options: dict[str, Any]) -> Any:
+    """The model, or what fits it with more than X and y."""
+    if not options:
+        return model
+    return SimpleNamespace(fit=partial(model.fit, **options), set_callbacks=model.set_callbacks)
 
 
 def _report(model: Any, samples: Labelled, parts: Parts, seconds: float, output: Path) -> None:

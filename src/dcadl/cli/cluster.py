@@ -1,0 +1,48 @@
+"""`--dask` and `--workers`: data spread over a Dask cluster for the time of a fit."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Spread = Callable[[Any, Any], tuple[Any, Any]]  # X, y -> the same on the cluster
+BLOCKS = 4  # for each worker: when one dies, the others can share its work
+
+
+def check_cluster(method: type, address: str | None, workers: int | None) -> None:
+    """Refuse words that contradict each other, and methods that know one machine only."""
+    if address is not None and workers is not None:
+        raise ValueError("give --dask or --workers, not both.")
+    if (address is not None or workers is not None) and method.__name__ != "DCADL":
+        raise ValueError(f"{method.__name__} fits on one machine; leave out --dask and --workers.")
+
+
+@contextmanager
+def on_cluster(address: str | None, workers: int | None) -> Iterator[Spread]:
+    """Connect to a cluster, or start one on this machine; without either nothing is spread."""
+    if address is None and workers is None:
+        yield lambda X, y: (X, y)
+        return
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ValueError("--dask and --workers need Dask: pip install 'dcadl[dask]'.") from None
+    if workers is not None:
+        with LocalCluster(n_workers=workers, threads_per_worker=1) as cluster, Client(cluster):
+            yield _spread(workers)
+        return
+    try:
+        client = Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no Dask scheduler answers at {address}: {error}") from None
+    with client:
+        yield _spread(max(1, len(client.scheduler_info()["workers"])))
+
+
+def _spread(workers: int) -> Spread:
+    def spread(X: Any, y: Any) -> tuple[Any, Any]:
+        import dask.array as da
+
+        size = -(-len(X) // (BLOCKS * workers))
+        return da.from_array(X, chunks=(size, *X.shape[1:])), da.from_array(y, chunks=size)
+
+    return spread
