@@ -36,6 +36,7 @@ from dcadl.estimators.learn import (
 )
 from dcadl.estimators.passes import FitReport, warn_if_not_converged
 from dcadl.estimators.patchwise import atom_shape, coded, coded_scores, decision, labels, leave_on, run_on
+from dcadl.estimators.stream import learn_batch
 from dcadl.solvers.budget import memory_bytes
 from dcadl.solvers.sources import Source, on_disk, opened
 
@@ -84,6 +85,8 @@ class DCADL(
     max_memory : str, int or None, default=None
         Most memory that a fit may take beyond its data, such as "2GB", for solver="descent" on NumPy.
         Patches are made when a chunk is visited; codes that do not fit lie in a temporary file.
+    forgetting : float, default=1.0
+        What `partial_fit` multiplies its sums by before each batch; 1 forgets nothing.
     random_state : int, RandomState or None, default=None
         Seed of the first atoms.
 
@@ -144,6 +147,7 @@ class DCADL(
         class_weight: Any = None,
         backend: str = "numpy",
         max_memory: Any = None,
+        forgetting: float = 1.0,
         random_state: Any = None,
     ) -> None:
         self.n_atoms = n_atoms
@@ -162,6 +166,7 @@ class DCADL(
         self.class_weight = class_weight
         self.backend = backend
         self.max_memory = max_memory
+        self.forgetting = forgetting
         self.random_state = random_state
 
     @with_callbacks
@@ -184,6 +189,7 @@ class DCADL(
         self
         """
         self._check_parameters()
+        self.__dict__.pop("_stream", None)
         if is_dask(X):
             learn = self._cluster_learner(X, y, sample_weight, checkpoint)
         else:
@@ -195,6 +201,28 @@ class DCADL(
         self.n_iter_ = result.n_iter
         warn_if_not_converged("DCADL", result, self.tol)
         report.end()
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> DCADL:
+        """Learn from one batch of a stream; only sums over its codes are kept.
+
+        After each call atoms and classifier minimise exactly an upper bound of the objective of all batches
+        so far: the objective at the codes that each batch had when it came, older batches weighed by
+        `forgetting` for every batch since. `objective_` holds that bound after each call, `n_iter_` the
+        number of calls. After `fit` or `dcadl.load` a new stream begins from the atoms as they are.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`, in memory
+        classes : array-like of shape (n_classes,)
+            All labels there will be; needed on the first call.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self.__dict__.update(learn_batch(self, X, y, classes, sample_weight))
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -285,6 +313,9 @@ class DCADL(
         check_number("lam2", self.lam2, 0, above=True)
         for name in ("lam1", "lam3", "lam4"):
             check_number(name, getattr(self, name), 0)
+        check_number("forgetting", self.forgetting, 0)
+        if self.forgetting > 1:
+            raise ValueError(f"forgetting must be at most 1; got {self.forgetting!r}.")
         check_option("solver", self.solver, ("descent", "paper"))
         check_option("init", self.init, ("gaussian", "pca"))
         check_backend(self.backend)
@@ -301,8 +332,11 @@ class DCADL(
     def _Omega(self) -> np.ndarray:
         return self.atoms_.reshape(len(self.atoms_), -1)
 
+    def _atom_shape(self) -> tuple[int, ...]:
+        return atom_shape(self.grid_, self._image_shape)
+
     def _fitted(self, state: Any) -> dict[str, Any]:
-        atoms = fetch(state.Omega).reshape(-1, *atom_shape(self.grid_, self._image_shape))
+        atoms = fetch(state.Omega).reshape(-1, *self._atom_shape())
         return {"atoms_": atoms, "coef_": np.ascontiguousarray(fetch(state.W), dtype=atoms.dtype)}
 
     @property
@@ -317,7 +351,7 @@ class DCADL(
         C, m = len(self.classes_), self.n_atoms
         return SavedModel(
             {
-                "atoms_": (m, *atom_shape(self.grid_, self._image_shape)),
+                "atoms_": (m, *self._atom_shape()),
                 "coef_": (C, self.grid_.p * m),
                 "intercept_": (C,),
                 "objective_": (None,),

@@ -77,7 +77,7 @@ def learn_by_descent(
 ) -> Learned:
     """Passes of the descending solver from its start, or from where a checkpoint left off."""
     with parts as (chunks, walk, n_classes, dtype):
-        problem = descent.pose(chunks, walk, _lams(model))
+        problem = descent.pose(chunks, walk, lams(model))
         step: Callable[[Any], Any] = partial(descent.step, problem)
         state = None if checkpoint is None else checkpoint.restore(problem, model.backend)
         if state is None:
@@ -108,7 +108,7 @@ def learn_by_paper(
     grid, C = model.grid_, Y.shape[1]
     Omega, W = uniform_start(model.n_atoms, grid.d, C, grid.p * model.n_atoms, model.random_state)
     there, labels, Omega, W = (send(a.astype(X.dtype), model.backend) for a in (X, Y, Omega, W))
-    problem = paper.pose(normalised_patches(there, grid, model.normalize), labels, _lams(model))
+    problem = paper.pose(normalised_patches(there, grid, model.normalize), labels, lams(model))
     result = iterate(
         lambda state: paper.step(problem, state),
         paper.start(problem, Omega, W),
@@ -130,5 +130,6 @@ def _same(P: Array) -> Array:
     return P
 
 
-def _lams(model: Any) -> tuple[float, float, float, float]:
+def lams(model: Any) -> tuple[float, float, float, float]:
+    """λ1 to λ4 as plain numbers."""
     return float(model.lam1), float(model.lam2), float(model.lam3), float(model.lam4)
