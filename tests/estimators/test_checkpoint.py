@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from after_passes import AfterPasses
 from sklearn.datasets import load_digits
 
 from dcadl import DCADL
@@ -32,31 +33,13 @@ def every_pass(monkeypatch):
     monkeypatch.setattr(checkpoint, "CALM", 0)
 
 
-class PulledPlug:
-    """A callback that breaks the fit off after some passes."""
-
-    def __init__(self, passes):
-        self.left = passes
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-        return False
+def pull_the_plug():
+    raise KeyboardInterrupt
 
 
 def broken_off(model, passes, X, y, **how):
     with pytest.raises(KeyboardInterrupt):
-        model.set_callbacks(PulledPlug(passes)).fit(X, y, **how)
+        model.set_callbacks(AfterPasses(passes, pull_the_plug)).fit(X, y, **how)
 
 
 def assert_same_to_the_bit(one, other):

@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import pytest
+from after_passes import AfterPasses
 from sklearn.datasets import load_digits
 
 from dcadl import DCADL
@@ -106,33 +107,11 @@ def test_predictions_are_lazy_and_those_of_one_machine(client, digits, classes):
         np.testing.assert_allclose(lazy.compute(), expected, atol=1e-12)
 
 
-class Killer:
-    """A callback that kills a worker's process when the second pass ends."""
-
-    def __init__(self, pid):
-        self.pid, self.passes = pid, 0
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        self.passes += 1
-        if self.passes == 2:
-            os.kill(self.pid, signal.SIGKILL)
-        return False
-
-
 def test_a_worker_killed_in_mid_fit_changes_nothing(digits):
     with cluster_of(2, processes=True) as client:
         undisturbed = DCADL(**FAST).fit(*spread(*digits))
         victim = next(iter(client.run(os.getpid).values()))
-        killer = Killer(victim)
+        killer = AfterPasses(2, lambda: os.kill(victim, signal.SIGKILL))
         survived = DCADL(**FAST).set_callbacks(killer).fit(*spread(*digits))
         assert victim not in client.run(os.getpid).values()
     np.testing.assert_array_equal(survived.atoms_, undisturbed.atoms_)
