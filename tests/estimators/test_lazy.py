@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits
 
 from dcadl import DCADL
+from dcadl.data import image_folder
 from dcadl.solvers import chunks, spill
+from dcadl.solvers.sources import on_disk
 
 FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 4, "tol": 0, "random_state": 0}
 ENOUGH = "150MB"  # for the work on two chunks at once, on the few cores that tests get
@@ -77,6 +80,19 @@ def test_data_on_disk_is_predicted_like_data_in_memory(digits, tmp_path, monkeyp
     np.testing.assert_array_equal(model.predict(there), model.predict(X))
     np.testing.assert_allclose(model.decision_function(there), model.decision_function(X), atol=1e-12)
     np.testing.assert_allclose(model.transform(there), model.transform(X), atol=1e-12)
+
+
+def test_a_mapped_folder_of_pictures_is_fitted_where_it_is(digits, tmp_path):
+    X, y = (digits[0][:60] * 255).astype(np.uint8), digits[1][:60]
+    for i, (image, label) in enumerate(zip(X, y)):
+        (tmp_path / "pictures" / str(label)).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(tmp_path / "pictures" / str(label) / f"{i:02}.png")
+    folder = image_folder(tmp_path / "pictures", memmap=tmp_path / "x.npy")
+    assert on_disk(folder.images)
+    assert on_disk(folder.data)
+    order = np.argsort(y, kind="stable")
+    there, here = DCADL(**FAST).fit(folder.images, folder.target), DCADL(**FAST).fit(X[order], y[order])
+    np.testing.assert_allclose(there.atoms_, here.atoms_, atol=1e-5)
 
 
 def test_data_on_disk_is_read_chunk_by_chunk(digits, tmp_path, small_chunks):
