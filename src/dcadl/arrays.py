@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,15 +22,18 @@ from scipy.linalg import cho_factor, cho_solve
 
 __all__ = [
     "Array",
+    "Recorder",
     "array_namespace",
     "check_backend",
     "device_of",
     "fetch",
     "free_memory",
+    "inverse_factor",
     "is_device_array",
     "is_numpy",
     "on_host",
     "send",
+    "side_by_side",
     "spd_solver",
     "sync",
     "wide",
@@ -133,14 +139,67 @@ def spd_solver(A: Array) -> Callable[[Array], Array]:
         return lambda B: cho_solve(factor, B, check_finite=False)
     if is_torch_namespace(xp):
         torch = _import_torch()
-        lower = torch.linalg.cholesky(A)
+        lower = _cholesky(A)
         return lambda B: torch.cholesky_solve(B, lower)
     return lambda B: xp.linalg.solve(A, B)  # the standard has no triangular solve
+
+
+def inverse_factor(A: Array, eye: Array) -> Array:
+    """L⁻¹ for a well-conditioned, positive definite A = LLᵀ, read from its lower half."""
+    xp = array_namespace(A)
+    if is_torch_namespace(xp):
+        linalg = _import_torch().linalg
+        return linalg.solve_triangular(linalg.cholesky_ex(A)[0], eye, upper=False)
+    return xp.linalg.inv(xp.linalg.cholesky(A))
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Zeros of `shape` in the library, dtype and device of `like`."""
     return array_namespace(like).zeros(shape, dtype=like.dtype, device=device_of(like))
+
+
+def side_by_side(
+    one: Callable[[], tuple[Array, ...]], other: Callable[[], tuple[Array, ...]]
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Both results; while a `Recorder` records, noted as independent, so that kernels of both run at once."""
+    aside = _STAGE.aside if _STAGE.recording else None
+    if aside is None:
+        return one(), other()
+    torch = _import_torch()
+    here = torch.cuda.current_stream()
+    aside.wait_stream(here)
+    with torch.cuda.stream(aside):
+        second = other()
+    first = one()
+    here.wait_stream(aside)
+    return first, second
+
+
+class Recorder:
+    """Runs a pure function of arrays; on CUDA through torch, light ones recorded once and then played back.
+
+    A pass over little data is hundreds of kernels that take less time to run than to launch. A recording
+    is kept for each `plan`, under which the function must launch the same kernels; `number` and the arrays
+    may change from call to call. Whatever else the function reads must stay where it is.
+    """
+
+    LIGHT = 1 << 27  # bytes of arguments beyond which launches no longer count, but memory may
+
+    def __init__(self) -> None:
+        self._takes: dict[Any, Callable[..., tuple[Array, ...]]] = {}
+
+    def __call__(
+        self, function: Callable[..., tuple[Array, ...]], plan: Any, number: float, *arrays: Array
+    ) -> tuple[Array, ...]:
+        if not all(_on_cuda(a) for a in arrays) or sum(a.nbytes for a in arrays) > self.LIGHT:
+            return function(plan, number, *arrays)
+        kind = (plan, *((a.device, a.dtype, a.shape) for a in arrays))
+        if kind not in _STAGE.rehearsed:  # libraries load what they need on first use, and may not meanwhile
+            _STAGE.rehearsed.add(kind)
+            return function(plan, number, *arrays)
+        if kind not in self._takes:
+            self._takes[kind] = _record(function, plan, number, arrays)
+        return self._takes[kind](number, *arrays)
 
 
 def _import_torch() -> Any:
@@ -157,3 +216,84 @@ def _import_cupy() -> Any:
     except ImportError:
         raise ValueError("backend 'cupy' needs CuPy: install the cupy package that fits your CUDA.") from None
     return cupy
+
+
+def _on_cuda(x: Any) -> bool:
+    return bool(getattr(x, "is_cuda", False))
+
+
+def _cholesky(A: Any) -> Any:
+    """The lower factor; on CUDA not a number where there is none, since an error would make us wait."""
+    torch = _import_torch()
+    if not A.is_cuda:
+        return torch.linalg.cholesky(A)
+    lower, trouble = torch.linalg.cholesky_ex(A)
+    return torch.where(trouble == 0, lower, torch.nan)
+
+
+class _Stage(threading.local):
+    """Where a thread records: its memory and streams, used again by its next recording."""
+
+    def __init__(self) -> None:
+        self.rehearsed: set[Any] = set()
+        self.recording = False
+        self.front: Any = None
+        self.aside: Any = None
+        self.keeper: Any = None
+
+    def open(self, torch: Any) -> None:
+        if self.keeper is None:
+            self.front, self.aside = torch.cuda.Stream(), torch.cuda.Stream()
+            self.keeper = torch.cuda.CUDAGraph()  # memory is kept as long as one recording that uses it
+            with torch.cuda.stream(self.front):
+                self.keeper.capture_begin(capture_error_mode="thread_local")
+                torch.zeros(1, device="cuda")
+                self.keeper.capture_end()
+
+
+_STAGE = _Stage()
+
+
+@contextmanager
+def _recording(torch: Any, graph: Any) -> Iterator[None]:
+    """Kernels launched inside go to `graph`.
+
+    Not `torch.cuda.graph`: it collects garbage and empties the cache, which takes longer than a fit.
+    """
+    _STAGE.open(torch)
+    here, collecting = torch.cuda.current_stream(), gc.isenabled()
+    _STAGE.front.wait_stream(here)
+    gc.disable()  # another recording must not be thrown away meanwhile
+    _STAGE.recording = True
+    try:
+        with torch.cuda.stream(_STAGE.front):
+            graph.capture_begin(pool=_STAGE.keeper.pool(), capture_error_mode="thread_local")
+            try:
+                yield
+            finally:
+                graph.capture_end()
+    finally:
+        _STAGE.recording = False
+        if collecting:
+            gc.enable()
+    here.wait_stream(_STAGE.front)
+
+
+def _record(
+    function: Callable[..., tuple[Any, ...]], plan: Any, number: float, arrays: tuple[Any, ...]
+) -> Callable[..., tuple[Any, ...]]:
+    torch = _import_torch()
+    inputs = [torch.clone(a) for a in arrays]
+    scalar = torch.full((), number, dtype=inputs[0].dtype, device=inputs[0].device)
+    graph = torch.cuda.CUDAGraph()
+    with _recording(torch, graph):
+        outputs = function(plan, scalar, *inputs)
+
+    def play(number: float, *arrays: Any) -> tuple[Any, ...]:
+        scalar.fill_(number)
+        for mine, theirs in zip(inputs, arrays):
+            mine.copy_(theirs)
+        graph.replay()
+        return tuple(torch.clone(a) for a in outputs)
+
+    return play

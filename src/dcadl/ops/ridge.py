@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dcadl.arrays import Array, array_namespace, device_of, spd_solver, wide
+from dcadl.arrays import Array, array_namespace, device_of, inverse_factor, spd_solver, wide
 
-DUST = 1e-6  # share of a system's trace below which its directions are rounding
+DUST = 1e-12  # share of a system's trace below which its directions are rounding, in float64
+COARSE_DUST = 1e-6  # and where products are taken in float32
 
 
 def ridge(A: Array, T: Array, lam: float, weight: Array | None = None) -> Array:
@@ -23,44 +24,56 @@ def ridge(A: Array, T: Array, lam: float, weight: Array | None = None) -> Array:
     return xp.astype(B, dtype)
 
 
-def add_to_diagonal(G: Array, value: float) -> Array:
+def add_to_diagonal(G: Array, value: float | Array) -> Array:
     """G + value·I."""
     xp = array_namespace(G)
     return G + value * xp.eye(G.shape[0], dtype=G.dtype, device=device_of(G))
 
 
 def block_conjugate_gradient(
-    product: Callable[[Array], Array], X: Array, residual: Array, steps: int
+    product: Callable[[Array], Array], X: Array, residual: Array, steps: int, dust: float = DUST
 ) -> Array:
     """`steps` steps towards product(X) = B from a warm start X, where residual = B − product(X).
 
     The columns share their directions: each step minimises ½⟨X, product(X)⟩ − ⟨B, X⟩ exactly over the
     span of as many new directions as there are columns, so that it is lower after every step.
     """
+    xp = array_namespace(residual)
+    eye = xp.eye(X.shape[1], dtype=X.dtype, device=device_of(X))
     toward = residual
     for left in reversed(range(steps)):
-        D = _scaled(toward)
+        D = toward @ inverse_factor(_damped(toward.T @ toward, dust, eye), eye).T  # orthonormal, but for dust
         image = product(D)
-        project = spd_solver(_damped(D.T @ image))
-        along = project(D.T @ residual)
+        K = inverse_factor(_damped(D.T @ image, dust, eye), eye)
+        along = K.T @ (K @ (D.T @ residual))
         X = X + D @ along
         if left:
             residual = residual - image @ along
-            toward = residual - D @ project(image.T @ residual)  # conjugate to the directions so far
+            toward = residual - D @ (K.T @ (K @ (image.T @ residual)))  # conjugate to the directions so far
     return X
 
 
-def _scaled(R: Array) -> Array:
-    """Another basis of R's columns, orthonormal but for directions that are dust beside the others."""
-    xp = array_namespace(R)
-    return R @ xp.linalg.inv(xp.linalg.cholesky(_damped(R.T @ R))).T  # damped: safe to invert
-
-
-def _damped(M: Array) -> Array:
-    """M made symmetric, and positive definite where columns depend on each other.
+def _damped(M: Array, dust: float, eye: Array) -> Array:
+    """M positive definite where columns depend on each other; a factorisation reads one half of it only.
 
     A damped step still descends. Undamped, such columns would carry nothing but amplified rounding.
     """
     xp = array_namespace(M)
-    dust = DUST * xp.sum(xp.linalg.diagonal(M)) + xp.finfo(M.dtype).smallest_normal
-    return add_to_diagonal((M + M.T) / 2, dust)
+    return M + (dust * xp.linalg.trace(M) + float(xp.finfo(M.dtype).smallest_normal)) * eye
+
+
+def largest_eigenvalue(M: Array) -> Array:
+    """At least the largest eigenvalue of a positive semidefinite C × C matrix, at most C^(1/256) times it.
+
+    It is tr(M²⁵⁶)^(1/256): products alone, where an eigenvalue solver would keep a device waiting.
+    """
+    xp = array_namespace(M)
+    bound, power = 1.0, 1
+    for _ in range(2):
+        size = xp.linalg.trace(M) + float(xp.finfo(M.dtype).smallest_normal)
+        bound = bound * size ** (1 / power)
+        M = M / size  # its eigenvalues lie below 1 and the largest above 1/C: powers keep their digits
+        for _ in range(4):
+            M = M @ M
+        power *= 16
+    return bound * xp.linalg.trace(M) ** (1 / power)

@@ -16,12 +16,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from dcadl.arrays import Array, array_namespace, spd_solver, wide, zeros
+from dcadl.arrays import (
+    Array,
+    Recorder,
+    array_namespace,
+    fetch,
+    on_host,
+    side_by_side,
+    spd_solver,
+    wide,
+    zeros,
+)
 from dcadl.ops.atoms import ball_atoms
 from dcadl.ops.codes import as_codes, by_image, by_patch, respond, soft_threshold, squared_norm
-from dcadl.ops.ridge import add_to_diagonal, block_conjugate_gradient
+from dcadl.ops.ridge import COARSE_DUST, add_to_diagonal, block_conjugate_gradient, largest_eigenvalue
 from dcadl.solvers.walk import Walk
 
 CODE_STEPS = 3  # accelerated steps on the codes in a pass: more lower F less than they cost
@@ -42,6 +53,13 @@ class Chunk(NamedTuple):
     weight: Array | None  # (b,), or None for 1
 
 
+class Pace(NamedTuple):
+    """How the codes of a chunk move in a pass."""
+
+    steps: int
+    accelerate: bool
+
+
 class Problem(NamedTuple):
     """What stays fixed while we iterate."""
 
@@ -53,6 +71,7 @@ class Problem(NamedTuple):
     lam4: float
     G: Array  # (d, d) X̄X̄ᵀ
     fit_atoms: Callable[[Array], Array]  # ŪX̄ᵀ -> exact atoms in the ball, factored once
+    recorder: Recorder
 
 
 class State(NamedTuple):
@@ -61,7 +80,7 @@ class State(NamedTuple):
     Omega: Array
     W: Array  # in float64
     codes: Sequence[Any]  # U of each chunk
-    terms: tuple[float, float]  # fit and sparsity terms of the codes under the atoms they were made with
+    terms: tuple[float, ...]  # fit and sparsity of the codes under the old atoms; then L under W, if known
     old_Omega: Array
     seen: tuple[float, ...]
 
@@ -69,7 +88,7 @@ class State(NamedTuple):
 def pose(chunks: Sequence[Chunk], walk: Walk, lams: tuple[float, float, float, float]) -> Problem:
     """The problem, with X̄X̄ᵀ taken and factored once."""
     _, (G,) = walk(_gram, chunks)
-    return Problem(chunks, walk, *lams, G, ball_atoms(G, lams[3]))
+    return Problem(chunks, walk, *lams, G, ball_atoms(G, lams[3]), Recorder())
 
 
 def start(problem: Problem, Omega: Array, n_classes: int) -> State:
@@ -77,43 +96,87 @@ def start(problem: Problem, Omega: Array, n_classes: int) -> State:
     codes, (target,) = problem.walk(lambda chunk: _first_codes(problem, chunk, Omega), problem.chunks)
     W = zeros((n_classes, target.shape[0]), like=target)
     W = _classifier(problem, codes, W, target, START_STEPS, wide)
-    return State(Omega, W, codes, (0.0, 0.0), Omega, ())
+    return State(Omega, W, codes, (0.0, 0.0, float(_smoothness(problem, W))), Omega, ())
 
 
 def step(problem: Problem, state: State) -> State:
-    """One pass: codes, classifier, atoms, each a descent step on F."""
-    xp = array_namespace(state.Omega)
-    Omega, codes = state.Omega, state.codes
-    W = xp.astype(state.W, Omega.dtype)
-    inner = _code_stepper(problem, W)
-    codes, sums = problem.walk(
-        lambda chunk, U: _visit(problem, inner, chunk, U, Omega, state.W), problem.chunks, codes
-    )
-    fit_in, label_in, fit, sparsity, label, slope, pull = sums
-    seen = _values(problem, state, float(fit_in), float(label_in)) if state.seen else ()
-    terms = float(fit), float(sparsity)
-    after_codes = sum(terms) + float(label) + _ridges(problem, W, Omega)
+    """One pass: codes, classifier, atoms, each a descent step on F. The host hears of it once, at its end."""
+    L = state.terms[2] if len(state.terms) > 2 else float(_smoothness(problem, state.W))
+    arrays = (state.Omega, state.W, state.old_Omega, *state.codes)
+    run = problem.recorder if _resident(problem, state) else _plainly
+    Omega, W, looks, *codes = run(partial(_pass, problem), _pace(L), L, *arrays)
 
-    new_W = _classifier(problem, codes, state.W, slope, CLASSIFIER_STEPS, lambda U: U)  # line 10
-    # ŪX̄ᵀ = (Ū − ΩX̄)X̄ᵀ + Ω(X̄X̄ᵀ): the small part from the chunks, the large one in float64.
-    B = pull + wide(Omega) @ problem.G
-    new_Omega = xp.astype(problem.fit_atoms(B), Omega.dtype)  # lines 12-13, exact
-    return State(new_Omega, new_W, codes, terms, Omega, (*state.seen, *seen, after_codes))
+    *before, fit, sparsity, label, next_L = (float(look) for look in fetch(looks))
+    seen = _values(problem, state, before) if state.seen else ()
+    after_codes = fit + sparsity + label + _ridges(problem, before[2], before[3])
+    return State(Omega, W, codes, (fit, sparsity, next_L), state.Omega, (*state.seen, *seen, after_codes))
 
 
 def objective(problem: Problem, state: State) -> tuple[float, ...]:
     """F after each block of each pass: codes, classifier, atoms, codes, … The last look is taken here."""
     Omega = state.Omega
     W = array_namespace(Omega).astype(state.W, Omega.dtype)
-    _, (fit, label) = problem.walk(
+    _, terms = problem.walk(
         lambda chunk, U: (None, _terms(problem, chunk, U, Omega, W)), problem.chunks, state.codes
     )
-    return (*state.seen, *_values(problem, state, float(fit), float(label)))
+    looks = (*terms, squared_norm(state.W), squared_norm(Omega), squared_norm(state.old_Omega))
+    return (*state.seen, *_values(problem, state, [float(look) for look in looks]))
 
 
 def last_value(state: State) -> float:
     """F after the codes of the last pass: the value a pass is judged by."""
     return state.seen[-1]
+
+
+# --- one pass ----------------------------------------------------------------------------------------
+
+
+def _pass(
+    problem: Problem, pace: Pace, L: float | Array, Omega: Array, W: Array, old_Omega: Array, *codes: Any
+) -> tuple[Array, ...]:
+    """New atoms, classifier, numbers for the objective and codes: arrays to arrays, nothing asked of them."""
+    xp = array_namespace(Omega)
+    inner = _code_stepper(problem, xp.astype(W, Omega.dtype), pace, L)
+    new_codes, sums = problem.walk(
+        lambda chunk, U: _visit(problem, inner, chunk, U, Omega, W), problem.chunks, codes
+    )
+    fit_in, label_in, fit, sparsity, label, slope, pull = sums
+
+    def classify() -> tuple[Array, ...]:  # line 10
+        new_W = _classifier(problem, new_codes, W, slope, CLASSIFIER_STEPS, lambda U: U)
+        return new_W, _smoothness(problem, new_W)
+
+    def fit_atoms() -> tuple[Array, ...]:  # lines 12-13, exact
+        # ŪX̄ᵀ = (Ū − ΩX̄)X̄ᵀ + Ω(X̄X̄ᵀ): the small part from the chunks, the large one in float64.
+        B = pull + wide(Omega) @ problem.G
+        norms = squared_norm(W), squared_norm(Omega), squared_norm(old_Omega)
+        return xp.astype(problem.fit_atoms(B), Omega.dtype), *norms
+
+    (new_W, next_L), (new_Omega, *norms) = side_by_side(classify, fit_atoms)
+    looks = fit_in, label_in, *norms, fit, sparsity, label, next_L
+    return new_Omega, new_W, xp.stack([xp.asarray(look, dtype=xp.float64) for look in looks]), *new_codes
+
+
+def _plainly(function: Callable[..., tuple[Array, ...]], *arguments: Any) -> tuple[Array, ...]:
+    return function(*arguments)
+
+
+def _resident(problem: Problem, state: State) -> bool:
+    """Whether all data stay in one place of a device while we iterate, as a recorded pass must find them."""
+    return not on_host(state.Omega) and all(
+        isinstance(chunk, Chunk) and chunk.patches() is chunk.patches() for chunk in problem.chunks
+    )
+
+
+def _smoothness(problem: Problem, W: Array) -> Array:
+    """L = 1 + λ2‖W‖² of the code block, or a little more."""
+    return 1 + (problem.lam2 * (1 + 1e-6)) * largest_eigenvalue(W @ W.T)  # the bound carries rounding
+
+
+def _pace(L: float) -> Pace:
+    """How many steps lower the codes' block for certain: K ≥ √L·ln 2 accelerated ones, or any plain ones."""
+    needed = math.ceil(math.sqrt(L) * math.log(2))
+    return Pace(max(CODE_STEPS, needed), True) if needed <= MAX_CODE_STEPS else Pace(CODE_STEPS, False)
 
 
 # --- one chunk ---------------------------------------------------------------------------------------
@@ -155,29 +218,30 @@ def _visit(
     return U, (fit_in, problem.lam2 * label_in, _misfit(residual, s), sparsity, label, slope, pull)
 
 
-def _code_stepper(problem: Problem, W: Array) -> CodeSteps:
+def _code_stepper(
+    problem: Problem, W: Array, pace: Pace | None = None, L: float | Array | None = None
+) -> CodeSteps:
     """A few accelerated proximal-gradient steps on the codes of a chunk.
 
     The block is 1-strongly convex and L-smooth, L = 1 + λ2‖W‖², so K ≥ √L·ln 2 accelerated steps
     lower it for certain. Where that is too many, plain steps do, each of which lowers it.
     """
-    xp = array_namespace(W)
-    sigma2 = float(xp.max(xp.linalg.eigvalsh(wide(W @ W.T))))
-    L = 1 + problem.lam2 * max(sigma2, 0.0) * (1 + 1e-6)  # eigenvalues carry rounding
-    needed = math.ceil(math.sqrt(L) * math.log(2))
-    accelerate = needed <= MAX_CODE_STEPS
-    beta = (math.sqrt(L) - 1) / (math.sqrt(L) + 1) if accelerate else 0.0
-    count = max(CODE_STEPS, needed) if accelerate else CODE_STEPS
-    scaled_W = (problem.lam2 / L) * W
+    L = float(_smoothness(problem, wide(W))) if L is None else L
+    count, accelerate = _pace(L) if pace is None else pace
+    root = L**0.5
+    beta = (root - 1) / (root + 1) if accelerate else 0.0
+    length = 1 / L
+    kept, shrinkage = 1 - length, problem.lam1 * length
+    scaled_W = (problem.lam2 * length) * W
 
     def inner(U: Array, A: Array, Y: Array, error: Array) -> tuple[Array, Array]:
-        pull = A * (1 / L)
+        pull = A * length
 
         def advance(V: Array, V_error: Array) -> tuple[Array, Array]:
             moved = as_codes(V_error @ scaled_W, V.shape)
             moved += pull  # in place: these arrays are new, and each further one costs a trip to memory
-            moved += V * (1 - 1 / L)
-            shrunk = soft_threshold(moved, problem.lam1 / L)
+            moved += V * kept
+            shrunk = soft_threshold(moved, shrinkage)
             return shrunk, Y - by_image(shrunk) @ W.T
 
         before, before_error = U, error
@@ -241,13 +305,14 @@ def _classifier(
     residual = slope - lam3 * W.T
     if solved_exactly(*W.shape):
         _, (G,) = problem.walk(_code_gram, problem.chunks, codes)
-        return W + spd_solver(add_to_diagonal(lam2 * G, max(lam3, _dust(lam2 * G))))(residual).T
+        ridge = array_namespace(G).clip(_dust(lam2 * G), min=lam3)
+        return W + spd_solver(add_to_diagonal(lam2 * G, ridge))(residual).T
 
     def product(D: Array) -> Array:
         _, (image,) = problem.walk(lambda chunk, U: _code_image(chunk, lift(U), D), problem.chunks, codes)
         return lam2 * image + lam3 * D
 
-    return block_conjugate_gradient(product, W.T, residual, steps).T
+    return block_conjugate_gradient(product, W.T, residual, steps, COARSE_DUST).T
 
 
 def solved_exactly(n_classes: int, n_features: int) -> bool:
@@ -266,19 +331,20 @@ def _code_image(chunk: Chunk, U: Array, D: Array) -> tuple[None, tuple[Array]]:
     return None, (wide(rows.T @ _weigh(rows @ D, chunk.weight)),)
 
 
-def _values(problem: Problem, state: State, fit: float, label: float) -> tuple[float, float]:
+def _values(problem: Problem, state: State, looks: list[float]) -> tuple[float, float]:
     """F after the classifier and after the atoms of the pass that made `state`, seen from its codes."""
-    old_fit, sparsity = state.terms
-    after_classifier = old_fit + sparsity + label + _ridges(problem, state.W, state.old_Omega)
-    after_atoms = fit + sparsity + label + _ridges(problem, state.W, state.Omega)
+    old_fit, sparsity, *_ = state.terms
+    fit, label, W2, Omega2, old_Omega2 = looks
+    after_classifier = old_fit + sparsity + label + _ridges(problem, W2, old_Omega2)
+    after_atoms = fit + sparsity + label + _ridges(problem, W2, Omega2)
     return after_classifier, after_atoms
 
 
-def _dust(G: Array) -> float:
+def _dust(G: Array) -> Array:
     """A ridge too small to matter that keeps the Cholesky alive when λ3 = 0."""
     xp = array_namespace(G)
-    return 1e-12 * float(xp.max(xp.linalg.diagonal(G)))
+    return 1e-12 * xp.max(xp.linalg.diagonal(G))
 
 
-def _ridges(problem: Problem, W: Array, Omega: Array) -> float:
-    return 0.5 * problem.lam3 * float(squared_norm(W)) + 0.5 * problem.lam4 * float(squared_norm(Omega))
+def _ridges(problem: Problem, W2: float, Omega2: float) -> float:
+    return 0.5 * problem.lam3 * W2 + 0.5 * problem.lam4 * Omega2
