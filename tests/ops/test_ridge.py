@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.ops.ridge import block_conjugate_gradient, ridge
+from dcadl.ops.ridge import block_conjugate_gradient, largest_eigenvalue, ridge
 
 
 @pytest.mark.parametrize("shape", [(9, 4), (4, 9)], ids=["tall", "wide"])
@@ -81,3 +81,16 @@ def test_block_cg_stays_at_rest_at_the_solution(xp, system):
     X = xp.asarray(np.linalg.solve(M, B))
     rested = block_conjugate_gradient(lambda D: xp.asarray(M) @ D, X, xp.zeros(B.shape, dtype=xp.float64), 3)
     np.testing.assert_array_equal(fetch(rested), fetch(X))
+
+
+@pytest.mark.parametrize("C", [1, 2, 7, 40])
+def test_the_largest_eigenvalue_is_bounded_from_above_and_tightly(xp, rng, C):
+    A = rng.standard_normal((C, 60))
+    M = A @ A.T
+    bound = float(largest_eigenvalue(xp.asarray(M)))
+    exact = np.linalg.eigvalsh(M)[-1]
+    assert exact * (1 - 1e-12) <= bound <= exact * C ** (1 / 256) * (1 + 1e-9)
+
+
+def test_the_largest_eigenvalue_of_nothing_is_nothing(xp):
+    assert float(largest_eigenvalue(xp.zeros((3, 3), dtype=xp.float64))) == pytest.approx(0, abs=1e-300)
