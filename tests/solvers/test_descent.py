@@ -10,7 +10,7 @@ import pytest
 from dcadl.arrays import fetch
 from dcadl.ops.normalise import unit_rows
 from dcadl.ops.ridge import ridge
-from dcadl.solvers import descent
+from dcadl.solvers import classifier, descent
 from dcadl.solvers.walk import SerialWalk, threads
 
 LAMS = (0.02, 0.5, 0.1, 0.1)
@@ -31,7 +31,7 @@ def pose(xp, rng, n=24, p=3, d=6, m=5, C=3, size=24, weight=None, lams=LAMS, wal
     P, Y = unit_rows(rng.standard_normal((n, p, d))), np.eye(C)[np.arange(n) % C]
     Omega = unit_rows(rng.standard_normal((m, d)))
     problem = descent.pose(chunks_of(xp, P, Y, size, weight), walk or SerialWalk(), lams)
-    return problem, descent.start(problem, xp.asarray(Omega), C), (P, Y)
+    return problem, descent.start(problem, xp.asarray(Omega)), (P, Y)
 
 
 def value(P, Y, Omega, U, W, lams, weight=None):
@@ -65,10 +65,11 @@ def test_the_last_value_is_the_objective_written_out(xp, rng, weighted):
 
 
 @pytest.mark.parametrize("exact", [True, False], ids=["exact classifier", "CG classifier"])
+@pytest.mark.parametrize("lam1", [0.0, 0.02, 0.3], ids=["dense", "usual", "sparse"])
 @pytest.mark.parametrize("lam2", [0.05, 0.5, 300.0], ids=["weak", "usual", "violent"])
-def test_no_block_of_no_pass_raises_the_objective(xp, rng, monkeypatch, exact, lam2):
-    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: exact)
-    problem, state, _ = pose(xp, rng, size=10, lams=(0.02, lam2, 0.1, 0.1))
+def test_no_block_of_no_pass_raises_the_objective(xp, rng, monkeypatch, exact, lam1, lam2):
+    monkeypatch.setattr(classifier, "solved_exactly", lambda *shape: exact)
+    problem, state, _ = pose(xp, rng, size=10, lams=(lam1, lam2, 0.1, 0.1))
     for _ in range(12):
         state = descent.step(problem, state)
 
@@ -77,37 +78,6 @@ def test_no_block_of_no_pass_raises_the_objective(xp, rng, monkeypatch, exact, l
     assert len(trace) == 36
     assert (np.diff(trace) <= 1e-9 * np.abs(trace[:-1])).all()
     assert trace[-1] < trace[0]
-
-
-def test_the_code_step_follows_the_slope_of_the_objective(rng):
-    """At the codes a long inner run ends at, finite differences find no way down."""
-    problem, state, (P, Y) = pose(np, rng, lams=(0.0, 0.5, 0.1, 0.1))
-    U, W, Omega = all_codes(state), state.W, state.Omega
-    A = np.einsum("npd,md->npm", P, Omega)
-    steps = descent._code_stepper(problem, W)
-    for _ in range(200):
-        U, _ = steps(U, A, Y, Y - U.reshape(len(U), -1) @ W.T)
-    direction, h = rng.standard_normal(U.shape), 1e-5
-
-    up, down = (value(P, Y, Omega, U + s * h * direction, W, (0.0, 0.5, 0.1, 0.1)) for s in (1, -1))
-
-    assert abs(up - down) / (2 * h) < 1e-6
-
-
-def test_codes_without_sparsity_reach_the_woodbury_solution(rng):
-    lam2 = 0.5
-    problem, state, (P, Y) = pose(np, rng, lams=(0.0, lam2, 0.1, 0.1))
-    U, W = all_codes(state), state.W
-    A = np.einsum("npd,md->npm", P, state.Omega)
-    flat = A.reshape(len(A), -1)
-    inner = np.linalg.solve(np.eye(3) + lam2 * W @ W.T, (Y - flat @ W.T).T)
-    exact = flat + lam2 * (W.T @ inner).T
-
-    steps = descent._code_stepper(problem, W)
-    for _ in range(200):
-        U, _ = steps(U, A, Y, Y - U.reshape(len(U), -1) @ W.T)
-
-    np.testing.assert_allclose(U.reshape(len(U), -1), exact, atol=1e-10)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -124,7 +94,7 @@ def test_a_small_classifier_is_the_exact_ridge_of_its_codes(xp, rng, weighted):
 @pytest.mark.parametrize("exact", [True, False], ids=["exact classifier", "CG classifier"])
 @pytest.mark.parametrize("size", [1, 7, 23])
 def test_chunks_change_nothing_but_rounding(rng, monkeypatch, exact, size):
-    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: exact)
+    monkeypatch.setattr(classifier, "solved_exactly", lambda *shape: exact)
     seed = rng.integers(1000)
     whole, first, _ = pose(np, np.random.default_rng(seed))
     cut, second, _ = pose(np, np.random.default_rng(seed), size=size)
@@ -133,6 +103,22 @@ def test_chunks_change_nothing_but_rounding(rng, monkeypatch, exact, size):
 
     np.testing.assert_allclose(second.Omega, first.Omega, atol=1e-8)
     np.testing.assert_allclose(second.W, first.W, atol=1e-8)
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["exact classifier", "CG classifier"])
+def test_a_refit_classifier_is_the_ridge_of_what_predictions_see(xp, rng, monkeypatch, exact):
+    monkeypatch.setattr(classifier, "solved_exactly", lambda *shape: exact)
+    monkeypatch.setattr(classifier, "REFIT_STEPS", 60)
+    monkeypatch.setattr(classifier, "REFIT_DUST", 1e-10)
+    problem, state, (P, Y) = pose(xp, rng, size=9)
+    for _ in range(2):
+        state = descent.step(problem, state)
+
+    found = fetch(descent.refit(problem, state).W)
+
+    responses = np.einsum("npd,md->npm", P, fetch(state.Omega))
+    seen = np.sign(responses) * np.maximum(np.abs(responses) - LAMS[0], 0)
+    np.testing.assert_allclose(found, ridge(seen.reshape(24, -1), Y, LAMS[2] / LAMS[1]).T, atol=1e-7)
 
 
 def test_threads_give_the_same_bits_as_one_after_the_other(rng):
@@ -155,7 +141,7 @@ def test_a_weight_counts_as_copies(rng):
 
     def learn(P, Y, weight):
         problem = descent.pose(chunks_of(np, P, Y, 24, weight), SerialWalk(), LAMS)
-        state = descent.start(problem, Omega, 3)
+        state = descent.start(problem, Omega)
         for _ in range(4):
             state = descent.step(problem, state)
         return state
@@ -172,7 +158,7 @@ def test_float32_descends_too_and_lands_where_float64_does(rng):
 
     def learn(dtype):
         problem = descent.pose(chunks_of(np, P.astype(dtype), Y.astype(dtype), 20), SerialWalk(), LAMS)
-        state = descent.start(problem, Omega.astype(dtype), 4)
+        state = descent.start(problem, Omega.astype(dtype))
         for _ in range(10):
             state = descent.step(problem, state)
         return np.array(descent.objective(problem, state)), state

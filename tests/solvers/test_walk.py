@@ -65,3 +65,9 @@ def test_blas_has_its_threads_back_when_the_first_to_come_leaves_first():
 def test_a_users_limit_is_honoured():
     with threadpool_limits(1, user_api="blas"), threads(4) as walk:
         assert isinstance(walk, SerialWalk)
+
+
+def test_blas_rests_under_a_users_limit_too():
+    """A limit that the user set belongs to the user's thread: no other could change it."""
+    with threadpool_limits(2, user_api="blas"), threads(4):
+        assert set(blas_threads()) == {1}

@@ -14,12 +14,14 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from dcadl.arrays import fetch, send
+from dcadl.solvers.classifier import Metric
 from dcadl.solvers.descent import Problem, State
 from dcadl.solvers.spill import codes_at
 
 CALM = 10  # a write is followed by at least so many times its duration without another
 KINDS = {"float32": "F32", "float64": "F64"}
 ARRAYS = ("Omega", "W", "old_Omega")
+METRIC = tuple(f"metric.{name}" for name in Metric._fields)
 
 
 class Checkpoint:
@@ -80,13 +82,17 @@ class Checkpoint:
 
         found, _ = problem.walk(chunk_codes, starts[:-1], starts[1:])
         arrays = {name: send(file.get_tensor(name), backend) for name in ARRAYS}
+        parts = [send(file.get_tensor(name), backend) for name in METRIC if name in file.keys()]  # noqa: SIM118
         self._restored = head["pass"]
-        return State(**arrays, codes=found, terms=tuple(head["terms"]), seen=tuple(head["seen"]))
+        trace = {"terms": tuple(head["terms"]), "seen": tuple(head["seen"])}
+        return State(**arrays, **trace, codes=found, metric=Metric(*parts) if parts else None)
 
     def _write(self, t: int, state: State) -> None:
         assert self._gram is not None
         arrays = {name: np.ascontiguousarray(fetch(getattr(state, name))) for name in ARRAYS}
         arrays["G"] = np.ascontiguousarray(self._gram)
+        if state.metric is not None:
+            arrays |= {name: np.ascontiguousarray(fetch(part)) for name, part in zip(METRIC, state.metric)}
         shapes = [entry.shape for entry in state.codes]
         head = {
             "identity": self._identity,

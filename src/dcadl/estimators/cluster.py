@@ -63,7 +63,7 @@ def parts_on_cluster(model: Any, data: Scattered) -> Iterator[Parts]:
     """Blocks on their workers, and the walk that visits them there."""
     make = partial(_block, data.intercept, model.grid_, model.normalize)
     held = blocks(data.client, make, data.X, data.numbers)
-    yield Parts(held, ClusterWalk(data.client), len(data.classes), data.intercept.dtype)
+    yield Parts(held, ClusterWalk(data.client), data.intercept.dtype)
 
 
 def map_lazily(function: Callable[[Any], np.ndarray], X: Any, width: int | None, dtype: Any) -> Any:

@@ -18,14 +18,13 @@ from dcadl.estimators.files import SavedModel, save
 from dcadl.estimators.inputs import (
     check_number,
     check_option,
-    class_shares,
     fit_rows,
     grid_of,
     one_hot,
     predict_rows,
     sample_weights,
 )
-from dcadl.estimators.lazy import by_parts, fit_source, lazy_labels
+from dcadl.estimators.lazy import by_parts, fit_source, numbered_labels
 from dcadl.estimators.learn import (
     Learned,
     Watch,
@@ -37,6 +36,7 @@ from dcadl.estimators.learn import (
 from dcadl.estimators.passes import FitReport, warn_if_not_converged
 from dcadl.estimators.patchwise import atom_shape, coded, coded_scores, decision, labels, leave_on, run_on
 from dcadl.estimators.stream import learn_batch
+from dcadl.ops.contrasts import from_contrasts
 from dcadl.solvers.budget import memory_bytes
 from dcadl.solvers.sources import Source, on_disk, opened
 
@@ -78,6 +78,10 @@ class DCADL(
         Most passes over the data.
     tol : float, default=1e-4
         Stop when a pass lowers the objective by less than this share of it. 0: exactly max_iter passes.
+    refit : bool, default=True
+        After the last pass, fit the classifier once more, to the codes that predictions see. The codes of
+        the passes have seen their labels, which those of a new image have not. Not for solver="paper",
+        nor in `partial_fit`.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class; multiplies `sample_weight`.
     backend : {"numpy", "torch", "torch:cuda", "cupy"}, default="numpy"
@@ -95,7 +99,7 @@ class DCADL(
     atoms_ : ndarray (n_atoms, *patch_shape[, channels])
         Ω, each of length at most one.
     coef_ : ndarray (n_classes, n_patches * n_atoms)
-        W; columns ordered patch first, then atom.
+        W, or after `refit` what took its place; columns ordered patch first, then atom.
     intercept_ : ndarray (n_classes,)
         The weighted share of each class in the training labels, taken out of Y before the fit and
         added to the scores; zero for solver="paper".
@@ -144,6 +148,7 @@ class DCADL(
         init: str = "gaussian",
         max_iter: int = 50,
         tol: float = 1e-4,
+        refit: bool = True,
         class_weight: Any = None,
         backend: str = "numpy",
         max_memory: Any = None,
@@ -163,6 +168,7 @@ class DCADL(
         self.init = init
         self.max_iter = max_iter
         self.tol = tol
+        self.refit = refit
         self.class_weight = class_weight
         self.backend = backend
         self.max_memory = max_memory
@@ -272,17 +278,17 @@ class DCADL(
         saved = None
         if checkpoint is not None:
             saved = Checkpoint(checkpoint, identity_of(self, y, weight, rows.dtype))
-        if isinstance(rows, Source):
-            self.classes_, numbers = lazy_labels(y, weight, rows.dtype)
-            self.intercept_ = numbers.intercept
-            return partial(learn_by_descent, self, parts_of_source(self, rows, numbers), saved)
-        self.classes_, Y = one_hot(y, rows.dtype)
-        shares = class_shares(Y, weight)
         if self.solver == "paper":  # the authors' classifier has no intercept
-            self.intercept_ = np.zeros_like(shares)
+            assert not isinstance(rows, Source)
+            self.classes_, Y = one_hot(y, rows.dtype)
+            self.intercept_ = np.zeros(len(self.classes_), rows.dtype)
             return partial(learn_by_paper, self, rows, Y, weight, saved)
-        self.intercept_ = shares
-        return partial(learn_by_descent, self, parts_in_memory(self, rows, Y - shares, weight), saved)
+        self.classes_, numbers = numbered_labels(y, weight, rows.dtype)
+        self.intercept_ = numbers.intercept
+        if isinstance(rows, Source):
+            return partial(learn_by_descent, self, parts_of_source(self, rows, numbers), saved)
+        parts = parts_in_memory(self, rows, numbers.rows(slice(None)), weight)
+        return partial(learn_by_descent, self, parts, saved)
 
     def _cluster_learner(
         self, X: Any, y: Any, sample_weight: Any, checkpoint: Any
@@ -337,7 +343,9 @@ class DCADL(
 
     def _fitted(self, state: Any) -> dict[str, Any]:
         atoms = fetch(state.Omega).reshape(-1, *self._atom_shape())
-        return {"atoms_": atoms, "coef_": np.ascontiguousarray(fetch(state.W), dtype=atoms.dtype)}
+        W = fetch(state.W).T
+        W = W if self.solver == "paper" else from_contrasts(W)
+        return {"atoms_": atoms, "coef_": np.ascontiguousarray(W.T, dtype=atoms.dtype)}
 
     @property
     def _n_features_out(self) -> int:

@@ -31,7 +31,7 @@ def fit_source(estimator: Any, X: Any, y: Any) -> tuple[Source, np.ndarray, tupl
     return Source(X, first.dtype), y, shape
 
 
-def lazy_labels(y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> tuple[np.ndarray, Labels]:
+def numbered_labels(y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> tuple[np.ndarray, Labels]:
     """The class labels in order; and of each image the number of its class, less the classes' shares."""
     classes, index = np.unique(y, return_inverse=True)
     if len(classes) < 2:

@@ -30,7 +30,6 @@ class Parts(NamedTuple):
 
     chunks: Sequence[Any]  # as `descent.Chunk`
     walk: Walk
-    n_classes: int
     dtype: Any
 
 
@@ -47,7 +46,7 @@ def parts_in_memory(model: Any, X: np.ndarray, Y: np.ndarray, weight: np.ndarray
             descent.Chunk(partial(_same, P), Y[part, :], None if s is None else s[part])
             for P, part in zip(patches, slices)
         ]
-        yield Parts(chunks, walk, Y.shape[1], dtype)
+        yield Parts(chunks, walk, dtype)
 
 
 @contextmanager
@@ -69,20 +68,20 @@ def parts_of_source(model: Any, source: Source, labels: Labels) -> Iterator[Part
             store = stack.enter_context(CodeStore(allowed.code_room))
             shapes = [(part.stop - part.start, grid.p, model.n_atoms) for part in slices]
             walk = KeepingWalk(walk, store.places(shapes, source.dtype))
-        yield Parts(chunks, walk, C, source.dtype)
+        yield Parts(chunks, walk, source.dtype)
 
 
 def learn_by_descent(
     model: Any, parts: AbstractContextManager[Parts], checkpoint: Checkpoint | None, watch: Watch
 ) -> Learned:
     """Passes of the descending solver from its start, or from where a checkpoint left off."""
-    with parts as (chunks, walk, n_classes, dtype):
+    with parts as (chunks, walk, dtype):
         problem = descent.pose(chunks, walk, lams(model))
         step: Callable[[Any], Any] = partial(descent.step, problem)
         state = None if checkpoint is None else checkpoint.restore(problem, model.backend)
         if state is None:
             Omega = send(_first_atoms(model, problem).astype(dtype), model.backend)
-            state = descent.start(problem, Omega, n_classes)
+            state = descent.start(problem, Omega)
         else:
             step = replay(state, step)
         result = iterate(
@@ -93,7 +92,10 @@ def learn_by_descent(
             tol=model.tol,
             watch=watch if checkpoint is None else checkpoint.watching(watch),
         )
-        return result, descent.objective(problem, result.state)
+        trace = descent.objective(problem, result.state)
+        if model.refit:
+            result = result._replace(state=descent.refit(problem, result.state))
+        return result, trace
 
 
 def learn_by_paper(

@@ -12,6 +12,7 @@ from dcadl.arrays import send
 from dcadl.estimators.inputs import fit_rows, grid_of, predict_rows, sample_weights
 from dcadl.estimators.learn import lams, parts_in_memory
 from dcadl.estimators.start import gaussian_atoms
+from dcadl.ops.contrasts import to_contrasts
 from dcadl.solvers import descent, stream
 
 
@@ -28,11 +29,13 @@ def learn_batch(model: Any, X: Any, y: Any, classes: Any, sample_weight: Any) ->
     old = getattr(model, "_stream", None)
     counts = Y.sum(axis=0) if weight is None else weight @ Y
     intercept = stream.shares(counts if old is None else model.forgetting * old.y + counts).astype(rows.dtype)
-    with parts_in_memory(model, rows, Y - intercept, weight) as (chunks, walk, C, dtype):
+    with parts_in_memory(model, rows, to_contrasts(Y - intercept), weight) as (chunks, walk, dtype):
         problem = descent.pose(chunks, walk, lams(model))
         Omega = _atoms(model).astype(dtype)
-        W = send(model.coef_.astype(np.float64), model.backend) if hasattr(model, "coef_") else None
-        codes = stream.codes_of(problem, send(Omega, model.backend), W, C)
+        W = None
+        if hasattr(model, "coef_"):
+            W = send(to_contrasts(model.coef_.T.astype(np.float64)).T, model.backend)
+        codes = stream.codes_of(problem, send(Omega, model.backend), W)
         sums = stream.gather(problem, codes, intercept)
     return _fitted(model, sums if old is None else stream.add(old, sums, model.forgetting), dtype)
 

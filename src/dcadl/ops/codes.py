@@ -31,6 +31,14 @@ def as_codes(A: Array, shape: tuple[int, ...]) -> Array:
     return array_namespace(A).reshape(A, shape)
 
 
+def weigh(U: Array, weight: Array | None) -> Array:
+    """s_j U_j for each image j; without weights U itself."""
+    if weight is None:
+        return U
+    xp = array_namespace(U)
+    return U * xp.reshape(xp.astype(weight, U.dtype), (-1,) + (1,) * (U.ndim - 1))
+
+
 def squared_norm(x: Array) -> Array:
     """‖x‖², the sum over all entries, as a 0-d array in float64 (sums over chunks must not lose digits)."""
     xp = array_namespace(x)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dcadl.arrays import Array, array_namespace, device_of, inverse_factor, spd_solver, wide
 
 DUST = 1e-12  # share of a system's trace below which its directions are rounding, in float64
-COARSE_DUST = 1e-6  # and where products are taken in float32
 
 
 def ridge(A: Array, T: Array, lam: float, weight: Array | None = None) -> Array:
@@ -31,16 +30,22 @@ def add_to_diagonal(G: Array, value: float | Array) -> Array:
 
 
 def block_conjugate_gradient(
-    product: Callable[[Array], Array], X: Array, residual: Array, steps: int, dust: float = DUST
+    product: Callable[[Array], Array],
+    X: Array,
+    residual: Array,
+    steps: int,
+    dust: float = DUST,
+    precondition: Callable[[Array], Array] | None = None,
 ) -> Array:
     """`steps` steps towards product(X) = B from a warm start X, where residual = B − product(X).
 
     The columns share their directions: each step minimises ½⟨X, product(X)⟩ − ⟨B, X⟩ exactly over the
-    span of as many new directions as there are columns, so that it is lower after every step.
+    span of as many new directions as there are columns, so that it is lower after every step. A
+    `precondition` close to the inverse of `product` points the directions at the solution.
     """
     xp = array_namespace(residual)
     eye = xp.eye(X.shape[1], dtype=X.dtype, device=device_of(X))
-    toward = residual
+    toward = residual if precondition is None else precondition(residual)
     for left in reversed(range(steps)):
         D = toward @ inverse_factor(_damped(toward.T @ toward, dust, eye), eye).T  # orthonormal, but for dust
         image = product(D)
@@ -49,7 +54,8 @@ def block_conjugate_gradient(
         X = X + D @ along
         if left:
             residual = residual - image @ along
-            toward = residual - D @ (K.T @ (K @ (image.T @ residual)))  # conjugate to the directions so far
+            toward = residual if precondition is None else precondition(residual)
+            toward = toward - D @ (K.T @ (K @ (image.T @ toward)))  # conjugate to the directions so far
     return X
 
 

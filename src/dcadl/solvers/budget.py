@@ -6,7 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 from dcadl.ops.patches import Grid
-from dcadl.solvers.chunks import CACHE_BYTES
+from dcadl.solvers.chunks import CHUNK_BYTES
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -36,7 +36,7 @@ def memory_bytes(limit: Any) -> int | None:
 def plan(limit: int, n: int, grid: Grid, m: int, n_classes: int, itemsize: int, width: int) -> Plan:
     """Codes first, then patches: codes cost a read and a write in a file, patches only a product."""
     image = grid.p * max(grid.d, m) * itemsize
-    chunk = max(CACHE_BYTES * max(grid.d, m) // grid.d, 16 * image)
+    chunk = max(CHUNK_BYTES * max(grid.d, m) // grid.d, 16 * image)
     work = width * CHUNK_ARRAYS * chunk + SUM_ARRAYS * grid.p * m * n_classes * 8
     if work > limit:
         raise ValueError(

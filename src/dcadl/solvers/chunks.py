@@ -12,7 +12,7 @@ from dcadl.ops.patches import Grid
 from dcadl.solvers.walk import SerialWalk, Walk, threads
 
 DEVICE_SHARE = 8  # a device chunk takes this part of the free memory for its patches; the rest is for codes
-CACHE_BYTES = 3_000_000  # patches of a chunk: 128 faces of the paper's Extended YaleB in float32
+CHUNK_BYTES = 5_000_000  # patches of a chunk, at most: 206 faces of the paper's Extended YaleB in float32
 
 
 def chunk_slices(X: Array, grid: Grid) -> list[slice]:
@@ -21,13 +21,18 @@ def chunk_slices(X: Array, grid: Grid) -> list[slice]:
     On the host the cut depends on the shape of the data alone: so do the rounding errors.
     """
     itemsize = int(array_namespace(X).finfo(X.dtype).bits) // 8
-    room = CACHE_BYTES if on_host(X) else free_memory(X) // DEVICE_SHARE
+    room = CHUNK_BYTES if on_host(X) else free_memory(X) // DEVICE_SHARE
     return host_slices(int(X.shape[0]), grid, itemsize, room)
 
 
-def host_slices(n: int, grid: Grid, itemsize: int, room: int = CACHE_BYTES) -> list[slice]:
-    """Runs of `n` images whose patches take `room` bytes, but at least 16 images."""
-    b = max(16, room // (grid.p * grid.d * itemsize))
+def host_slices(n: int, grid: Grid, itemsize: int, room: int = CHUNK_BYTES) -> list[slice]:
+    """Runs of `n` images whose patches take at most `room` bytes, or 16 images.
+
+    They are as good as equal and, where there are several, even in number: two threads end together.
+    """
+    most = max(16, room // (grid.p * grid.d * itemsize))
+    count = 1 if n <= most else 2 * -(-n // (2 * most))
+    b = -(-n // count)
     return [slice(i, min(i + b, n)) for i in range(0, n, b)]
 
 

@@ -7,14 +7,13 @@ F(Ω, U, W) = Σ_j s_j (½‖ΩX̄_j − U_j‖² + λ1‖U_j‖₁ + ½λ2‖y_
 | paper | here         | shape     |                                               |
 |-------|--------------|-----------|-----------------------------------------------|
 | X̄     | `chunk.patches()` | (b, p, d) | patches of a chunk of images             |
-| Y     | `chunk.Y`    | (b, C)    | one-hot labels                                |
+| Y     | `chunk.Y`    | (b, C)    | labels: one-hot, or by contrasts              |
 | U     | `U`          | (b, p, m) | codes of a chunk; all chunks: `state.codes`   |
 | Ω, W  | `Omega`, `W` | (m, d), (C, p·m) |                                        |
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,23 +25,20 @@ from dcadl.arrays import (
     fetch,
     on_host,
     side_by_side,
-    spd_solver,
     wide,
-    zeros,
 )
 from dcadl.ops.atoms import ball_atoms
-from dcadl.ops.codes import as_codes, by_image, by_patch, respond, soft_threshold, squared_norm
-from dcadl.ops.ridge import COARSE_DUST, add_to_diagonal, block_conjugate_gradient, largest_eigenvalue
+from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold, squared_norm, weigh
+from dcadl.solvers.classifier import (
+    Metric,
+    Regression,
+    first_classifier,
+    lower_classifier,
+    metric_of,
+    refit_classifier,
+)
+from dcadl.solvers.coding import MANY, Coder, Pace, coder, pace_for, smoothness, terms_of
 from dcadl.solvers.walk import Walk
-
-CODE_STEPS = 3  # accelerated steps on the codes in a pass: more lower F less than they cost
-START_STEPS = 12  # conjugate-gradient steps for the first classifier, from zero
-CLASSIFIER_STEPS = 3  # and in each pass, from the last one
-MAX_CODE_STEPS = 16
-SMALL_GRAM = 512  # features up to which the classifier is always solved exactly
-
-
-CodeSteps = Callable[[Array, Array, Array, Array], tuple[Array, Array]]  # U, A, Y, error -> U, error
 
 
 class Chunk(NamedTuple):
@@ -51,13 +47,6 @@ class Chunk(NamedTuple):
     patches: Callable[[], Array]  # -> (b, p, d), normalised
     Y: Array  # (b, C)
     weight: Array | None  # (b,), or None for 1
-
-
-class Pace(NamedTuple):
-    """How the codes of a chunk move in a pass."""
-
-    steps: int
-    accelerate: bool
 
 
 class Problem(NamedTuple):
@@ -73,6 +62,11 @@ class Problem(NamedTuple):
     fit_atoms: Callable[[Array], Array]  # ŪX̄ᵀ -> exact atoms in the ball, factored once
     recorder: Recorder
 
+    @property
+    def regression(self) -> Regression:
+        """The classifier's part of the problem."""
+        return Regression(self.chunks, self.walk, self.lam2, self.lam3)
+
 
 class State(NamedTuple):
     """What moves. `seen` holds the objective after each block, as far as it has been looked at."""
@@ -80,9 +74,10 @@ class State(NamedTuple):
     Omega: Array
     W: Array  # in float64
     codes: Sequence[Any]  # U of each chunk
-    terms: tuple[float, ...]  # fit and sparsity of the codes under the old atoms; then L under W, if known
+    terms: tuple[float, ...]  # fit and sparsity of the codes under the old atoms; L; share that refused
     old_Omega: Array
     seen: tuple[float, ...]
+    metric: Metric | None  # of the first codes, in which the classifier steps
 
 
 def pose(chunks: Sequence[Chunk], walk: Walk, lams: tuple[float, float, float, float]) -> Problem:
@@ -91,25 +86,45 @@ def pose(chunks: Sequence[Chunk], walk: Walk, lams: tuple[float, float, float, f
     return Problem(chunks, walk, *lams, G, ball_atoms(G, lams[3]), Recorder())
 
 
-def start(problem: Problem, Omega: Array, n_classes: int) -> State:
+def start(problem: Problem, Omega: Array) -> State:
     """Codes τ_λ1(ΩX̄), and a first classifier on them."""
     codes, (target,) = problem.walk(lambda chunk: _first_codes(problem, chunk, Omega), problem.chunks)
-    W = zeros((n_classes, target.shape[0]), like=target)
-    W = _classifier(problem, codes, W, target, START_STEPS, wide)
-    return State(Omega, W, codes, (0.0, 0.0, float(_smoothness(problem, W))), Omega, ())
+    metric = metric_of(problem.regression, codes, target.shape)
+    W = first_classifier(problem.regression, codes, target, metric)
+    return State(Omega, W, codes, (0.0, 0.0, float(smoothness(W, problem.lam2)), 0.0), Omega, (), metric)
 
 
 def step(problem: Problem, state: State) -> State:
     """One pass: codes, classifier, atoms, each a descent step on F. The host hears of it once, at its end."""
-    L = state.terms[2] if len(state.terms) > 2 else float(_smoothness(problem, state.W))
+    *_, L, refused = state.terms
     arrays = (state.Omega, state.W, state.old_Omega, *state.codes)
     run = problem.recorder if _resident(problem, state) else _plainly
-    Omega, W, looks, *codes = run(partial(_pass, problem), _pace(L), L, *arrays)
+    Omega, W, looks, *codes = run(partial(_pass, problem, state.metric), pace_for(L, refused), L, *arrays)
 
-    *before, fit, sparsity, label, next_L = (float(look) for look in fetch(looks))
+    *before, fit, sparsity, label, refused, next_L = (float(look) for look in fetch(looks))
     seen = _values(problem, state, before) if state.seen else ()
     after_codes = fit + sparsity + label + _ridges(problem, before[2], before[3])
-    return State(Omega, W, codes, (fit, sparsity, next_L), state.Omega, (*state.seen, *seen, after_codes))
+    trace = (*state.seen, *seen, after_codes)
+    return State(Omega, W, codes, (fit, sparsity, next_L, refused), state.Omega, trace, state.metric)
+
+
+def lower_codes(problem: Problem, Omega: Array, W: Array, codes: Sequence[Any]) -> Sequence[Any]:
+    """The codes' block of a pass alone."""
+    L = float(smoothness(W, problem.lam2))
+    move = coder(W, problem.lam1, problem.lam2, pace_for(L, MANY), L, Omega.dtype)
+    found, _ = problem.walk(
+        lambda chunk, U: (move(U, respond(chunk.patches(), Omega), chunk.Y).U, ()), problem.chunks, codes
+    )
+    return found
+
+
+def refit(problem: Problem, state: State) -> State:
+    """The classifier for the codes that predictions see, τ_λ1(ΩX̄): those of the passes know their labels.
+
+    The codes of the state are not kept.
+    """
+    codes, (target,) = problem.walk(lambda chunk: _first_codes(problem, chunk, state.Omega), problem.chunks)
+    return state._replace(W=refit_classifier(problem.regression, codes, state.W, target, state.metric))
 
 
 def objective(problem: Problem, state: State) -> tuple[float, ...]:
@@ -132,19 +147,24 @@ def last_value(state: State) -> float:
 
 
 def _pass(
-    problem: Problem, pace: Pace, L: float | Array, Omega: Array, W: Array, old_Omega: Array, *codes: Any
+    problem: Problem,
+    metric: Metric | None,
+    pace: Pace,
+    L: float | Array,
+    Omega: Array,
+    W: Array,
+    old_Omega: Array,
+    *codes: Any,
 ) -> tuple[Array, ...]:
     """New atoms, classifier, numbers for the objective and codes: arrays to arrays, nothing asked of them."""
     xp = array_namespace(Omega)
-    inner = _code_stepper(problem, xp.astype(W, Omega.dtype), pace, L)
-    new_codes, sums = problem.walk(
-        lambda chunk, U: _visit(problem, inner, chunk, U, Omega, W), problem.chunks, codes
-    )
-    fit_in, label_in, fit, sparsity, label, slope, pull = sums
+    move = coder(W, problem.lam1, problem.lam2, pace, L, Omega.dtype)
+    new_codes, sums = problem.walk(lambda chunk, U: _visit(move, chunk, U, Omega), problem.chunks, codes)
+    fit_in, label_in, fit, sparsity, label, refused, n, slope, pull = sums
 
     def classify() -> tuple[Array, ...]:  # line 10
-        new_W = _classifier(problem, new_codes, W, slope, CLASSIFIER_STEPS, lambda U: U)
-        return new_W, _smoothness(problem, new_W)
+        new_W = lower_classifier(problem.regression, new_codes, W, problem.lam2 * slope, metric)
+        return new_W, smoothness(new_W, problem.lam2)
 
     def fit_atoms() -> tuple[Array, ...]:  # lines 12-13, exact
         # ŪX̄ᵀ = (Ū − ΩX̄)X̄ᵀ + Ω(X̄X̄ᵀ): the small part from the chunks, the large one in float64.
@@ -153,7 +173,7 @@ def _pass(
         return xp.astype(problem.fit_atoms(B), Omega.dtype), *norms
 
     (new_W, next_L), (new_Omega, *norms) = side_by_side(classify, fit_atoms)
-    looks = fit_in, label_in, *norms, fit, sparsity, label, next_L
+    looks = fit_in, label_in, *norms, fit, sparsity, label, refused / n, next_L
     return new_Omega, new_W, xp.stack([xp.asarray(look, dtype=xp.float64) for look in looks]), *new_codes
 
 
@@ -168,167 +188,44 @@ def _resident(problem: Problem, state: State) -> bool:
     )
 
 
-def _smoothness(problem: Problem, W: Array) -> Array:
-    """L = 1 + λ2‖W‖² of the code block, or a little more."""
-    return 1 + (problem.lam2 * (1 + 1e-6)) * largest_eigenvalue(W @ W.T)  # the bound carries rounding
-
-
-def _pace(L: float) -> Pace:
-    """How many steps lower the codes' block for certain: K ≥ √L·ln 2 accelerated ones, or any plain ones."""
-    needed = math.ceil(math.sqrt(L) * math.log(2))
-    return Pace(max(CODE_STEPS, needed), True) if needed <= MAX_CODE_STEPS else Pace(CODE_STEPS, False)
-
-
 # --- one chunk ---------------------------------------------------------------------------------------
 
 
 def _gram(chunk: Chunk) -> tuple[None, tuple[Array]]:
     P = wide(chunk.patches())
-    return None, (by_patch(_weigh(P, chunk.weight)).T @ by_patch(P),)
+    return None, (by_patch(weigh(P, chunk.weight)).T @ by_patch(P),)
 
 
 def _first_codes(problem: Problem, chunk: Chunk, Omega: Array) -> tuple[Array, tuple[Array]]:
     U = soft_threshold(respond(chunk.patches(), Omega), problem.lam1)
-    return U, (problem.lam2 * (wide(by_image(_weigh(U, chunk.weight))).T @ wide(chunk.Y)),)
+    return U, (problem.lam2 * (wide(by_image(weigh(U, chunk.weight))).T @ wide(chunk.Y)),)
 
 
-def _visit(
-    problem: Problem,
-    inner: Callable[..., tuple[Array, Array]],
-    chunk: Chunk,
-    U: Array,
-    Omega: Array,
-    exact_W: Array,
-) -> tuple[Array, tuple[Any, ...]]:
+def _visit(move: Coder, chunk: Chunk, U: Array, Omega: Array) -> tuple[Array, tuple[Any, ...]]:
     """New codes of a chunk, and what the classifier, the atoms and the objective need of them."""
     P, s = chunk.patches(), chunk.weight
     A = respond(P, Omega)  # line 4
-    W = array_namespace(U).astype(exact_W, U.dtype)
-    error = chunk.Y - by_image(U) @ W.T
-    fit_in, label_in = _misfit(A - U, s), _misfit(error, s)
-
-    U, error = inner(U, A, chunk.Y, error)  # lines 4-8
-
-    xp = array_namespace(U)
-    heavy, residual = _weigh(U, s), U - A
-    sparsity = problem.lam1 * xp.sum(xp.abs(heavy))
-    slope = problem.lam2 * _slope(heavy, chunk.Y, U, exact_W)  # (p·m, C): − gradient of the label term in Wᵀ
-    pull = wide(by_patch(P).T @ by_patch(_weigh(residual, s))).T  # (m, d): (Ū − ΩX̄)X̄ᵀ
-    label = problem.lam2 * _misfit(error, s)
-    return U, (fit_in, problem.lam2 * label_in, _misfit(residual, s), sparsity, label, slope, pull)
-
-
-def _code_stepper(
-    problem: Problem, W: Array, pace: Pace | None = None, L: float | Array | None = None
-) -> CodeSteps:
-    """A few accelerated proximal-gradient steps on the codes of a chunk.
-
-    The block is 1-strongly convex and L-smooth, L = 1 + λ2‖W‖², so K ≥ √L·ln 2 accelerated steps
-    lower it for certain. Where that is too many, plain steps do, each of which lowers it.
-    """
-    L = float(_smoothness(problem, wide(W))) if L is None else L
-    count, accelerate = _pace(L) if pace is None else pace
-    root = L**0.5
-    beta = (root - 1) / (root + 1) if accelerate else 0.0
-    length = 1 / L
-    kept, shrinkage = 1 - length, problem.lam1 * length
-    scaled_W = (problem.lam2 * length) * W
-
-    def inner(U: Array, A: Array, Y: Array, error: Array) -> tuple[Array, Array]:
-        pull = A * length
-
-        def advance(V: Array, V_error: Array) -> tuple[Array, Array]:
-            moved = as_codes(V_error @ scaled_W, V.shape)
-            moved += pull  # in place: these arrays are new, and each further one costs a trip to memory
-            moved += V * kept
-            shrunk = soft_threshold(moved, shrinkage)
-            return shrunk, Y - by_image(shrunk) @ W.T
-
-        before, before_error = U, error
-        U, error = advance(U, error)
-        for _ in range(count - 1):
-            ahead = U - before
-            ahead *= beta
-            ahead += U
-            ahead_error = error + beta * (error - before_error)  # the error is affine in the codes
-            before, before_error = U, error
-            U, error = advance(ahead, ahead_error)
-        return U, error
-
-    return inner
-
-
-def _slope(heavy: Array, Y: Array, U: Array, W: Array) -> Array:
-    """Ũ(Y − WŨ)ᵀ of a chunk in float64: what two large terms leave once W is nearly right."""
-    rows = wide(by_image(U))
-    error = wide(Y) - rows @ W.T
-    return (rows if heavy is U else wide(by_image(heavy))).T @ error
+    U, error, before, after, refused = move(U, A, chunk.Y)  # lines 4-8
+    slope = wide(by_image(weigh(U, s)).T @ error)  # (p·m, C): − gradient of the label term in Wᵀ, over λ2
+    pull = wide(by_patch(P).T @ by_patch(weigh(U - A, s))).T  # (m, d): (Ū − ΩX̄)X̄ᵀ
+    values = [_total(term, s) for term in (before.fit, before.label, *after)]
+    return U, (*values, refused, float(U.shape[0]), slope, pull)
 
 
 def _terms(problem: Problem, chunk: Chunk, U: Array, Omega: Array, W: Array) -> tuple[Array, Array]:
     """Fit and label terms of a chunk."""
-    A = respond(chunk.patches(), Omega)
     error = chunk.Y - by_image(U) @ W.T
-    return _misfit(A - U, chunk.weight), problem.lam2 * _misfit(error, chunk.weight)
+    terms = terms_of(U, respond(chunk.patches(), Omega), error, problem.lam1, problem.lam2)
+    return _total(terms.fit, chunk.weight), _total(terms.label, chunk.weight)
 
 
-def _misfit(error: Array, weight: Array | None) -> Array:
-    """½Σ_j s_j‖error_j‖²."""
-    if weight is None:
-        return 0.5 * squared_norm(error)
-    xp = array_namespace(error)
-    rows = by_image(error)
-    return 0.5 * xp.sum(weight * xp.vecdot(rows, rows))
-
-
-def _weigh(U: Array, weight: Array | None) -> Array:
-    """s_j U_j for each image j."""
-    if weight is None:
-        return U
-    xp = array_namespace(U)
-    return U * xp.reshape(xp.astype(weight, U.dtype), (-1,) + (1,) * (U.ndim - 1))
+def _total(values: Array, weight: Array | None) -> Array:
+    """Σ_j s_j·values_j, in float64: sums over chunks must not lose digits."""
+    xp = array_namespace(values)
+    return xp.sum(wide(values)) if weight is None else xp.sum(wide(values) * wide(weight))
 
 
 # --- all chunks --------------------------------------------------------------------------------------
-
-
-def _classifier(
-    problem: Problem, codes: Sequence[Any], W: Array, slope: Array, steps: int, lift: Callable[[Array], Array]
-) -> Array:
-    """A lower ridge objective in W: its minimum where the Gram matrix is small, else some CG steps.
-
-    `slope` is λ2Ũ(Y − WŨ)ᵀ, so that the residual of (λ2ŨŨᵀ + λ3I)Wᵀ = λ2ŨYᵀ is slope − λ3Wᵀ. Patches
-    share a mean, which makes the system too ill-conditioned for float32: `lift` is `wide` for a solution
-    from scratch. A correction to an earlier one may take its products in the codes' own precision.
-    """
-    lam2, lam3 = problem.lam2, problem.lam3
-    residual = slope - lam3 * W.T
-    if solved_exactly(*W.shape):
-        _, (G,) = problem.walk(_code_gram, problem.chunks, codes)
-        ridge = array_namespace(G).clip(_dust(lam2 * G), min=lam3)
-        return W + spd_solver(add_to_diagonal(lam2 * G, ridge))(residual).T
-
-    def product(D: Array) -> Array:
-        _, (image,) = problem.walk(lambda chunk, U: _code_image(chunk, lift(U), D), problem.chunks, codes)
-        return lam2 * image + lam3 * D
-
-    return block_conjugate_gradient(product, W.T, residual, steps, COARSE_DUST).T
-
-
-def solved_exactly(n_classes: int, n_features: int) -> bool:
-    """Whether a Gram matrix costs no more than the CG steps. Independent of the number of images."""
-    return n_features <= max(SMALL_GRAM, 4 * CLASSIFIER_STEPS * n_classes)
-
-
-def _code_gram(chunk: Chunk, U: Array) -> tuple[None, tuple[Array]]:
-    rows = wide(by_image(U))
-    return None, (_weigh(rows, chunk.weight).T @ rows,)
-
-
-def _code_image(chunk: Chunk, U: Array, D: Array) -> tuple[None, tuple[Array]]:
-    rows = by_image(U)
-    D = array_namespace(U).astype(D, U.dtype)
-    return None, (wide(rows.T @ _weigh(rows @ D, chunk.weight)),)
 
 
 def _values(problem: Problem, state: State, looks: list[float]) -> tuple[float, float]:
@@ -338,12 +235,6 @@ def _values(problem: Problem, state: State, looks: list[float]) -> tuple[float, 
     after_classifier = old_fit + sparsity + label + _ridges(problem, W2, old_Omega2)
     after_atoms = fit + sparsity + label + _ridges(problem, W2, Omega2)
     return after_classifier, after_atoms
-
-
-def _dust(G: Array) -> Array:
-    """A ridge too small to matter that keeps the Cholesky alive when λ3 = 0."""
-    xp = array_namespace(G)
-    return 1e-12 * xp.max(xp.linalg.diagonal(G))
 
 
 def _ridges(problem: Problem, W2: float, Omega2: float) -> float:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, send
+from dcadl.ops.contrasts import to_contrasts
 from dcadl.ops.normalise import normalised_patches
 from dcadl.ops.patches import Grid
 
@@ -67,16 +68,16 @@ class Source(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """Labels less the intercept, and weights; one-hot rows are made for a chunk and dropped."""
+    """Labels less the intercept, and weights; rows are made for a chunk and dropped."""
 
     numbers: np.ndarray  # (n,) class of each image
     intercept: np.ndarray  # (C,)
     weight: np.ndarray | None  # (n,), or None for 1
 
-    def one_hot(self, part: slice) -> np.ndarray:
-        """Y of some images, (b, C)."""
+    def rows(self, part: slice) -> np.ndarray:
+        """Y of some images by contrasts, (b, C − 1)."""
         eye = np.eye(len(self.intercept), dtype=self.intercept.dtype)
-        return eye[self.numbers[part]] - self.intercept
+        return to_contrasts(eye - self.intercept)[self.numbers[part]]
 
 
 class SourceChunk:
@@ -99,7 +100,7 @@ class SourceChunk:
 
     @property
     def Y(self) -> Array:
-        return send(self._labels.one_hot(self._part), self._backend)
+        return send(self._labels.rows(self._part), self._backend)
 
     @property
     def weight(self) -> Array | None:

@@ -24,6 +24,7 @@ import numpy as np
 from dcadl.arrays import Array, fetch, spd_solver
 from dcadl.ops.atoms import ball_atoms
 from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold
+from dcadl.ops.contrasts import from_contrasts
 from dcadl.ops.ridge import add_to_diagonal
 from dcadl.solvers import descent
 
@@ -42,14 +43,14 @@ class Statistics(NamedTuple):
     c: np.ndarray
 
 
-def codes_of(problem: descent.Problem, Omega: Array, W: Array | None, n_classes: int) -> Sequence[Array]:
+def codes_of(problem: descent.Problem, Omega: Array, W: Array | None) -> Sequence[Array]:
     """Codes of a batch under the atoms and the classifier so far; without one, a first is made of it."""
     if W is None:
-        return descent.step(problem, descent.start(problem, Omega, n_classes)).codes
+        return descent.step(problem, descent.start(problem, Omega)).codes
     codes, _ = problem.walk(
         lambda chunk: (soft_threshold(respond(chunk.patches(), Omega), problem.lam1), ()), problem.chunks
     )
-    return descent.step(problem, descent.State(Omega, W, codes, (0.0, 0.0), Omega, ())).codes
+    return descent.lower_codes(problem, Omega, W, codes)
 
 
 def gather(problem: descent.Problem, codes: Sequence[Array], intercept: np.ndarray) -> Statistics:
@@ -90,7 +91,7 @@ def centred(sums: Statistics) -> np.ndarray:
 
 
 def _sums(chunk: descent.Chunk, U: Array, intercept: np.ndarray, lam1: float) -> tuple[None, Any]:
-    Y = np.round(fetch(chunk.Y) + intercept).astype(np.float64)  # one-hot again, to the bit
+    Y = np.round(from_contrasts(fetch(chunk.Y)) + intercept).astype(np.float64)  # one-hot again, to the bit
     s = np.ones(len(Y)) if chunk.weight is None else fetch(chunk.weight).astype(np.float64)
     codes = fetch(U).astype(np.float64)
     heavy = codes * s[:, None, None]

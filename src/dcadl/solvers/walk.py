@@ -90,47 +90,38 @@ def add_sums(parts: Sequence[Sums]) -> Sums:
 
 
 class _BlasThreads:
-    """BLAS's own threads, put aside while ours run. Fits side by side share one such pause."""
+    """BLAS's own threads, put aside while ours run.
+
+    threadpoolctl lets only the thread that set a limit change it. So of fits side by side the first sets
+    one, and takes it with it; one that takes longer then shares the processor with BLAS's threads.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._users = 0
+        self._held = False
         self._full = 1
-        # threadpoolctl lets only the thread that set a limit lift it, and the first of our users need not
-        # be the last to leave: so a thread of its own does both.
-        self._clerk: ThreadPoolExecutor | None = None
-        self._limit: Any = None
 
     def width(self) -> int:
         """Threads that BLAS may use: a user's own limit is honoured."""
         with self._lock:
-            return self._full if self._users else _blas_width()
+            return self._full if self._held else _blas_width()
 
     @contextmanager
     def single(self) -> Iterator[None]:
-        """One BLAS thread until the last user leaves."""
+        """One BLAS thread, unless another fit sees to that."""
         with self._lock:
-            if self._users == 0:
-                self._pause()
-            self._users += 1
-        try:
+            free, self._held = not self._held, True
+            if free:
+                self._full = _blas_width()
+        if not free:
             yield
+            return
+        try:
+            with _controller().limit(limits=1, user_api="blas"):
+                yield
         finally:
             with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._resume()
-
-    def _pause(self) -> None:
-        self._full = _blas_width()
-        self._clerk = ThreadPoolExecutor(1, thread_name_prefix="dcadl-blas")
-        limit = _controller().limit
-        self._limit = self._clerk.submit(lambda: limit(limits=1, user_api="blas").__enter__()).result()
-
-    def _resume(self) -> None:
-        assert self._clerk is not None
-        self._clerk.submit(self._limit.__exit__, None, None, None).result()
-        self._clerk.shutdown()
+                self._held = False
 
 
 @cache
