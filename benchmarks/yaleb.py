@@ -87,7 +87,7 @@ def speed_table(X: np.ndarray, y: np.ndarray) -> Table:
     rate = gemm_rate()
     fit_time = best_time(lambda: model(PASSES).fit(*data[:2]), 3)
     predictor = model(PASSES).fit(*data[:2])
-    predict_time = best_time(lambda: predictor.predict(data[2]), 7) / len(test)
+    predict_time = best_time(lambda: predictor.predict(data[2]), 30) / len(test)
     rate = max(rate, gemm_rate())
     literal_fit, literal_reach = race_literally(*data)
     reach = race(*data)

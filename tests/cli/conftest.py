@@ -50,7 +50,7 @@ def model(tmp_path_factory, call, folder):
     """A model of the folder."""
     path = tmp_path_factory.mktemp("models") / "stripes.safetensors"
     result = call(
-        "fit", folder, "-o", path, "--patch", 6, "--atoms", 16, "--param", "max_iter=5", "--param", "tol=0"
+        "fit", folder, "-o", path, "--patch", 6, "--atoms", 8, "--param", "max_iter=5", "--param", "tol=0"
     )
     assert result.exit_code == 0, result.output
     return path

@@ -7,24 +7,25 @@ from typing import Any
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, fetch, send
-from dcadl.ops.codes import by_image, respond, soft_threshold
+from dcadl.ops.codes import by_image, shrink
+from dcadl.ops.normalise import responses
 from dcadl.ops.patches import Grid
-from dcadl.solvers.chunks import map_patches
+from dcadl.solvers.chunks import map_rows
 
 
 def coded(X: Array, grid: Grid, how: str | None, Omega: Array, threshold: float) -> Array:
     """Test-time codes τ(ΩX̄), one row per image: no label information enters them."""
-    return map_patches(lambda P: by_image(_codes(P, Omega, threshold)), X, grid, how)
+    return map_rows(lambda rows: by_image(_codes(rows, grid, how, Omega, threshold)), X, grid)
 
 
 def coded_scores(X: Array, grid: Grid, how: str | None, Omega: Array, threshold: float, W: Array) -> Array:
     """Class scores W·τ(ΩX̄); responses live only for their chunk."""
-    return map_patches(lambda P: by_image(_codes(P, Omega, threshold)) @ W.T, X, grid, how)
+    return map_rows(lambda rows: by_image(_codes(rows, grid, how, Omega, threshold)) @ W.T, X, grid)
 
 
-def _codes(P: Array, Omega: Array, threshold: float) -> Array:
-    responses = respond(P, Omega)
-    return soft_threshold(responses, threshold) if threshold > 0 else responses
+def _codes(rows: Array, grid: Grid, how: str | None, Omega: Array, threshold: float) -> Array:
+    found = responses(rows, grid, how, Omega)
+    return shrink(found, threshold) if threshold > 0 else found
 
 
 def run_on(backend: str, function: Any, X: Array, *fitted: np.ndarray) -> np.ndarray:

@@ -16,6 +16,12 @@ def soft_threshold(x: Array, a: float) -> Array:
     return x - array_namespace(x).clip(x, -a, a)
 
 
+def shrink(x: Array, a: float) -> Array:
+    """The same in the place of x."""
+    x -= array_namespace(x).clip(x, -a, a)
+    return x
+
+
 def by_patch(U: Array) -> Array:
     """Ū transposed: one row per patch, (n·p, m)."""
     return array_namespace(U).reshape(U, (-1, U.shape[-1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dcadl.arrays import Array, array_namespace
+from dcadl.ops.codes import respond
 from dcadl.ops.patches import Grid, take_patches
 
 NORMALISATIONS = ("patch", "centred", "image", None)
@@ -44,8 +45,22 @@ def row_norms(P: Array) -> Array:
 
 
 def _divide(P: Array, lengths: Array) -> Array:
-    xp = array_namespace(P)
-    return P * (1 / xp.where(lengths > 0, lengths, xp.ones_like(lengths)))
+    return P * _inverse(lengths)
+
+
+def _inverse(lengths: Array) -> Array:
+    """1 / lengths, and 1 for 0."""
+    return 1 / array_namespace(lengths).where(lengths > 0, lengths, 1.0)
+
+
+def responses(X: Array, grid: Grid, how: str | None, Omega: Array) -> Array:
+    """ΩX̄ of rows of pixels, (n, p, m). Lengths may divide the responses: they are fewer than the pixels."""
+    if how != "patch" or Omega.shape[0] >= grid.d:
+        return respond(normalised_patches(X, grid, how), Omega)
+    P = take_patches(X, grid)
+    found = respond(P, Omega)
+    found *= _inverse(row_norms(P))
+    return found
 
 
 def normalised_patches(X: Array, grid: Grid, how: str | None) -> Array:

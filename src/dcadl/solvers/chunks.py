@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from dcadl.arrays import Array, array_namespace, free_memory, is_numpy, on_host
 from dcadl.ops.normalise import normalised_patches
@@ -48,13 +47,14 @@ def walker(X: Array, slices: list[slice]) -> Iterator[Walk]:
 
 def map_patches(function: Callable[[Array], Array], X: Array, grid: Grid, how: str | None) -> Array:
     """`function` of each chunk's normalised patches, put together again along the images."""
+    return map_rows(lambda rows: function(normalised_patches(rows, grid, how)), X, grid)
+
+
+def map_rows(function: Callable[[Array], Array], X: Array, grid: Grid) -> Array:
+    """`function` of the images of a chunk, put together again along the images."""
     slices = chunk_slices(X, grid)
     if len(slices) == 1:
-        return function(normalised_patches(X, grid, how))
-
-    def visit(part: slice) -> tuple[Any, tuple[()]]:
-        return function(normalised_patches(X[part, :], grid, how)), ()
-
+        return function(X)
     with walker(X, slices) as walk:
-        parts, _ = walk(visit, slices)
+        parts, _ = walk(lambda part: (function(X[part, :]), ()), slices)
     return array_namespace(X).concat(parts, axis=0)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, device_of, inverse_factor, on_host
-from dcadl.ops.codes import as_codes, by_image, soft_threshold
+from dcadl.ops.codes import as_codes, by_image, shrink
 from dcadl.ops.ridge import add_to_diagonal, largest_eigenvalue
 
 STEPS = 3  # in a pass, where steps are taken: more lower the objective less than they cost
@@ -112,7 +112,7 @@ def _leaper(W: Array, lam1: float, lam2: float, dtype: object) -> Callable[[Arra
     def leap(A: Array, error: Array) -> Array:
         landed = as_codes(error @ back, A.shape)
         landed += A
-        return soft_threshold(landed, lam1)
+        return shrink(landed, lam1)
 
     return leap
 
@@ -133,7 +133,7 @@ def _stepper(
             moved = as_codes(V_error @ scaled_W, V.shape)
             moved += pull  # in place: these arrays are new, and each further one costs a trip to memory
             moved += V * kept
-            shrunk = soft_threshold(moved, shrinkage)
+            shrunk = shrink(moved, shrinkage)
             return shrunk, Y - by_image(shrunk) @ W.T
 
         before, before_error = U, error

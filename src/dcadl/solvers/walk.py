@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -48,10 +49,14 @@ class ThreadWalk:
     def _results(self, visit: Visit, rows: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         # A few chunks ahead and no more: sums of finished chunks must not pile up behind a slow one.
         waiting = [self._pool.submit(visit, *row) for row in islice(rows, 2 * self._width)]
-        while waiting:
-            done = waiting.pop(0).result()
-            waiting.extend(self._pool.submit(visit, *row) for row in islice(rows, 1))
-            yield done
+        try:
+            while waiting:
+                done = waiting.pop(0).result()
+                waiting.extend(self._pool.submit(visit, *row) for row in islice(rows, 1))
+                yield done
+        finally:
+            for one in waiting:  # after an error
+                one.cancel()
 
 
 @contextmanager
@@ -66,8 +71,16 @@ def threads(n_chunks: int) -> Iterator[Walk]:
         if width < 2:
             yield SerialWalk()
             return
-        with ThreadPoolExecutor(width, thread_name_prefix="dcadl") as pool:
-            yield ThreadWalk(pool, width)
+        yield ThreadWalk(_pool(width, os.getpid()), width)
+
+
+@cache
+def _pool(width: int, process: int) -> ThreadPoolExecutor:
+    """Threads that are kept: to start them takes as long as to classify a hundred images.
+
+    A forked process has none of its parent's, so that it gets its own.
+    """
+    return ThreadPoolExecutor(width, thread_name_prefix=f"dcadl-{process}")
 
 
 def blas_threads() -> int:
