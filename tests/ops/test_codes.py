@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dcadl.arrays import fetch
+from dcadl.ops import codes
 from dcadl.ops.codes import as_codes, by_image, by_patch, soft_threshold, squared_norm
 
 
@@ -32,3 +34,17 @@ def test_squared_norm_is_wide(xp, rng):
     total = squared_norm(xp.asarray(x))
     assert total.dtype == xp.float64
     np.testing.assert_allclose(float(total), np.sum(x.astype(np.float64) ** 2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [10, 40, 45])
+def test_a_sum_over_rows_is_the_product_however_many_there_are(xp, rng, monkeypatch, n):
+    monkeypatch.setattr(codes, "LONG", 20)
+    monkeypatch.setattr(codes, "RUN", 8)
+    A, B = rng.standard_normal((n, 3)), rng.standard_normal((n, 2))
+    np.testing.assert_allclose(fetch(codes.sum_over_rows(xp.asarray(A), xp.asarray(B))), A.T @ B, atol=1e-12)
+
+
+def test_a_long_sum_keeps_the_digits_of_float32(rng):
+    A = (1 + rng.random((40_000, 1))).astype(np.float32)
+    exact = np.float64((A.astype(np.float64) ** 2).sum())
+    assert abs(float(codes.sum_over_rows(A, A)[0, 0]) / exact - 1) < 1e-7

@@ -108,8 +108,8 @@ def test_chunks_change_nothing_but_rounding(rng, monkeypatch, exact, size):
 @pytest.mark.parametrize("exact", [True, False], ids=["exact classifier", "CG classifier"])
 def test_a_refit_classifier_is_the_ridge_of_what_predictions_see(xp, rng, monkeypatch, exact):
     monkeypatch.setattr(classifier, "solved_exactly", lambda *shape: exact)
-    monkeypatch.setattr(classifier, "REFIT_STEPS", 60)
-    monkeypatch.setattr(classifier, "REFIT_DUST", 1e-10)
+    monkeypatch.setattr(descent, "REFIT_STEPS", 60)
+    monkeypatch.setattr(classifier, "FRESH_DUST", 1e-10)
     problem, state, (P, Y) = pose(xp, rng, size=9)
     for _ in range(2):
         state = descent.step(problem, state)

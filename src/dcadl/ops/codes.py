@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dcadl.arrays import Array, array_namespace
+from dcadl.arrays import Array, array_namespace, wide
+
+LONG = 16_384  # rows beyond which a sum over them is taken in runs
+RUN = 1024
 
 
 def respond(P: Array, Omega: Array) -> Array:
@@ -43,6 +46,18 @@ def weigh(U: Array, weight: Array | None) -> Array:
         return U
     xp = array_namespace(U)
     return U * xp.reshape(xp.astype(weight, U.dtype), (-1,) + (1,) * (U.ndim - 1))
+
+
+def sum_over_rows(A: Array, B: Array) -> Array:
+    """AᵀB in float64. Many rows are summed up in runs: float32 loses a digit for every hundred of them."""
+    xp = array_namespace(A)
+    n = A.shape[0]
+    if n <= LONG:
+        return wide(A.T @ B)
+    whole = n - n % RUN
+    runs = [xp.reshape(part[:whole, :], (-1, RUN, part.shape[1])) for part in (A, B)]
+    total = xp.sum(xp.permute_dims(runs[0], (0, 2, 1)) @ runs[1], axis=0, dtype=xp.float64)
+    return total + wide(A[whole:, :].T @ B[whole:, :]) if whole < n else total
 
 
 def squared_norm(x: Array) -> Array:

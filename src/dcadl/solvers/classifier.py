@@ -14,18 +14,18 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, array_namespace, spd_solver, wide, zeros
-from dcadl.ops.codes import by_image, by_patch, weigh
+from dcadl.ops.codes import by_image, by_patch, sum_over_rows, weigh
 from dcadl.ops.ridge import add_to_diagonal, block_conjugate_gradient
 from dcadl.solvers.walk import Walk
 
 SMALL_GRAM = 512  # features up to which a solution costs less than a step
-START_STEPS = 4  # from zero
-REFIT_STEPS = 8  # at the end, where the classifier is what counts
+START_STEPS = 4  # towards a first classifier, from zero
+REFIT_STEPS = 10  # towards the last one, where the classifier is all that counts
 DUST = 1e-12  # share of the diagonal that keeps a solution alive where λ3 = 0
 # Share of a step's directions that is ridge. Directions that nearly depend on each other carry rounding: with
 # 1e-6 two libraries differ by 2 % in W after 23 passes in float32, with 1e-2 by 5e-6; F ends 0.2 % higher.
 STEP_DUST = 1e-2
-REFIT_DUST = 1e-4  # many steps in a row settle by themselves
+FRESH_DUST = 1e-3  # many steps in a row settle by themselves
 
 
 class Regression(NamedTuple):
@@ -66,13 +66,13 @@ def metric_of(regression: Regression, codes: Sequence[Any], shape: tuple[int, in
 
 
 def first_classifier(
-    regression: Regression, codes: Sequence[Any], target: Array, metric: Metric | None
+    regression: Regression, codes: Sequence[Any], target: Array, metric: Metric | None, steps: int
 ) -> Array:
     """W from λ2ŨYᵀ and nothing else."""
     W = zeros((target.shape[1], target.shape[0]), like=target)
     if metric is None:
         return _solved(regression, codes, W, target)
-    return _stepped(regression, codes, W, target, metric, START_STEPS)
+    return _stepped(regression, codes, W, target, metric, steps, FRESH_DUST)
 
 
 def lower_classifier(
@@ -82,17 +82,7 @@ def lower_classifier(
     residual = slope - regression.lam3 * W.T
     if metric is None:
         return _solved(regression, codes, W, residual)
-    return _stepped(regression, codes, W, residual, metric, 1)
-
-
-def refit_classifier(
-    regression: Regression, codes: Sequence[Any], W: Array, target: Array, metric: Metric | None
-) -> Array:
-    """W for other codes than it was made for; `target` is λ2ŨYᵀ."""
-    if metric is None:
-        return _solved(regression, codes, zeros(W.shape, like=W), target)
-    residual = target - _product(regression, codes, W.T)
-    return _stepped(regression, codes, W, residual, metric, REFIT_STEPS, REFIT_DUST)
+    return _stepped(regression, codes, W, residual, metric, 1, STEP_DUST)
 
 
 def solved_exactly(n_classes: int, n_features: int) -> bool:
@@ -115,7 +105,7 @@ def _stepped(
     residual: Array,
     metric: Metric,
     steps: int,
-    dust: float = STEP_DUST,
+    dust: float,
 ) -> Array:
     """Some block conjugate-gradient steps from W."""
     product = partial(_product, regression, codes)
@@ -141,10 +131,10 @@ def _marginals(chunk: Any, U: Array) -> tuple[None, tuple[Array, Array]]:
         return xp.reshape(xp.permute_dims(V, (1, 0, 2)), (V.shape[1], -1))
 
     heavy = weigh(U, chunk.weight)
-    return None, (wide(by_position(heavy) @ by_position(U).T), wide(by_patch(heavy).T @ by_patch(U)))
+    return None, (wide(by_position(heavy) @ by_position(U).T), sum_over_rows(by_patch(heavy), by_patch(U)))
 
 
 def _code_image(chunk: Any, U: Array, D: Array) -> tuple[None, tuple[Array]]:
     rows = by_image(U)
     D = array_namespace(U).astype(D, U.dtype)
-    return None, (wide(rows.T @ weigh(rows @ D, chunk.weight)),)
+    return None, (sum_over_rows(rows, weigh(rows @ D, chunk.weight)),)

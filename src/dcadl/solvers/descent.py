@@ -28,14 +28,15 @@ from dcadl.arrays import (
     wide,
 )
 from dcadl.ops.atoms import ball_atoms
-from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold, squared_norm, weigh
+from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold, squared_norm, sum_over_rows, weigh
 from dcadl.solvers.classifier import (
+    REFIT_STEPS,
+    START_STEPS,
     Metric,
     Regression,
     first_classifier,
     lower_classifier,
     metric_of,
-    refit_classifier,
 )
 from dcadl.solvers.coding import MANY, Coder, Pace, coder, pace_for, smoothness, terms_of
 from dcadl.solvers.walk import Walk
@@ -90,7 +91,7 @@ def start(problem: Problem, Omega: Array) -> State:
     """Codes τ_λ1(ΩX̄), and a first classifier on them."""
     codes, (target,) = problem.walk(lambda chunk: _first_codes(problem, chunk, Omega), problem.chunks)
     metric = metric_of(problem.regression, codes, target.shape)
-    W = first_classifier(problem.regression, codes, target, metric)
+    W = first_classifier(problem.regression, codes, target, metric, START_STEPS)
     return State(Omega, W, codes, (0.0, 0.0, float(smoothness(W, problem.lam2)), 0.0), Omega, (), metric)
 
 
@@ -124,7 +125,7 @@ def refit(problem: Problem, state: State) -> State:
     The codes of the state are not kept.
     """
     codes, (target,) = problem.walk(lambda chunk: _first_codes(problem, chunk, state.Omega), problem.chunks)
-    return state._replace(W=refit_classifier(problem.regression, codes, state.W, target, state.metric))
+    return state._replace(W=first_classifier(problem.regression, codes, target, state.metric, REFIT_STEPS))
 
 
 def objective(problem: Problem, state: State) -> tuple[float, ...]:
@@ -206,8 +207,10 @@ def _visit(move: Coder, chunk: Chunk, U: Array, Omega: Array) -> tuple[Array, tu
     P, s = chunk.patches(), chunk.weight
     A = respond(P, Omega)  # line 4
     U, error, before, after, refused = move(U, A, chunk.Y)  # lines 4-8
-    slope = wide(by_image(weigh(U, s)).T @ error)  # (p·m, C): − gradient of the label term in Wᵀ, over λ2
-    pull = wide(by_patch(P).T @ by_patch(weigh(U - A, s))).T  # (m, d): (Ū − ΩX̄)X̄ᵀ
+    slope = sum_over_rows(
+        by_image(weigh(U, s)), error
+    )  # (p·m, C): − gradient of the label term in Wᵀ, over λ2
+    pull = sum_over_rows(by_patch(P), by_patch(weigh(U - A, s))).T  # (m, d): (Ū − ΩX̄)X̄ᵀ
     values = [_total(term, s) for term in (before.fit, before.label, *after)]
     return U, (*values, refused, float(U.shape[0]), slope, pull)
 
