@@ -22,8 +22,8 @@ from dcadl.bench.problems import fold, problem
 from dcadl.bench.settings import Setting, find_class, paper, read_tuned, settings
 from dcadl.estimators.files import write_atomically
 
-FACTOR = 3  # of the halving: the best third goes on with three times the samples
-MOST_CANDIDATES = 81
+FACTOR = 3  # of the halving: all candidates see a third of the samples, the best third of them see all
+MOST_CANDIDATES = 27
 
 
 class Budget(NamedTuple):
@@ -82,7 +82,8 @@ def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget
         warnings.simplefilter("ignore")  # short fits of the search need not converge
         fit = partial(clone(model).fit, X, y)
         first = seconds(fit)
-        count = _affordable(min(first, seconds(fit)) if first < 1 else first, budget)  # the first may be cold
+        usual = min(first, seconds(fit)) if first < 1 else first  # the first may be cold
+        count = _affordable(usual * _relative_length(row), budget)
         if count < 2:
             return Choice({}, 1, None, time.perf_counter() - start)
         points = candidates(row, seed, count)
@@ -91,7 +92,7 @@ def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget
             [{key: [value] for key, value in point.items()} for point in points],
             factor=FACTOR,
             cv=StratifiedKFold(budget.folds, shuffle=True, random_state=seed),
-            min_resources="exhaust",
+            min_resources=max(len(y) // FACTOR, 1),  # on fewer samples other ridges are best
             random_state=seed,
             refit=False,
             error_score=0.0,  # parameters under which a method fails are bad ones
@@ -111,10 +112,16 @@ def candidates(row: Setting, seed: int, count: int) -> list[dict[str, Any]]:
 
 
 def _affordable(fit_s: float, budget: Budget) -> int:
-    """Candidates whose halving takes about the budget: each rung costs as much as the one before."""
-    rungs = 2
-    whole = budget.seconds / max(fit_s * budget.folds * rungs, 1e-9)
-    return int(min(MOST_CANDIDATES, whole * FACTOR / (FACTOR - 1)))
+    """Candidates whose halving takes about the budget: two rungs, each as long as a third of them in full."""
+    per_candidate = fit_s * budget.folds * 2 / FACTOR
+    return int(min(MOST_CANDIDATES, budget.seconds / max(per_candidate, 1e-9)))
+
+
+def _relative_length(row: Setting) -> float:
+    """How long a candidate takes, against the setting as it stands: by its number of passes."""
+    passes = paper()["spaces"][row.method].get("max_iter")
+    own = row.params.get("max_iter")
+    return 1.0 if passes is None or own is None else float(np.mean(passes["any"])) / own
 
 
 def _distribution(spec: Any) -> Any:
