@@ -119,6 +119,24 @@ def test_a_memory_limit_does_not_change_the_model(digits, monkeypatch, small_chu
     same_model(within, DCADL(**FAST).fit(X, y, weight))
 
 
+@pytest.mark.parametrize("lam1", [1e-3, 0.3], ids=["all leap", "some refuse"])
+@pytest.mark.parametrize("room", [0, 40 * 9 * 8 * 8 * 10], ids=["no room", "some room"])
+def test_recomputed_codes_give_the_same_model(digits, monkeypatch, small_chunks, room, lam1):
+    X, y = digits
+    real, written = spill.CodeStore, []
+
+    class Watched(real):
+        def write(self, U, offset):
+            written.append(offset)
+            super().write(U, offset)
+
+    monkeypatch.setattr("dcadl.estimators.learn.CodeStore", lambda _: Watched(room))
+    parameters = FAST | {"lam1": lam1}
+    within = DCADL(**parameters, max_memory=ENOUGH, overflow="recompute").fit(X, y)
+    same_model(within, DCADL(**parameters).fit(X, y))
+    assert bool(written) == (lam1 > 0.1)
+
+
 def test_eight_bit_pixels_within_a_memory_limit_are_taken_as_they_are(digits):
     X, y = digits
     pixels = (X * 255).astype(np.uint8)

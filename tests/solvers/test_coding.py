@@ -26,7 +26,7 @@ def values(U, A, Y, W, lam1, lam2):
 
 def moved(xp, U, A, Y, W, lam1, lam2, pace):
     L = float(smoothness(xp.asarray(W), lam2))
-    move = coder(xp.asarray(W), lam1, lam2, pace, L, xp.asarray(U).dtype)
+    move = coder(xp.asarray(W), lam1, lam2, pace, L, xp.asarray(U).dtype).move
     return move(*(xp.asarray(a) for a in (U, A, Y)))
 
 

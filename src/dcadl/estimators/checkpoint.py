@@ -124,7 +124,7 @@ def identity_of(model: Any, y: np.ndarray, weight: np.ndarray | None, dtype: Any
     """What makes a fit another fit: parameters, labels, weights, precision. Not where it runs."""
     params = model.get_params(deep=False)
     seed = params.pop("random_state")
-    for name in ("backend", "max_memory"):
+    for name in ("backend", "max_memory", "overflow"):
         params.pop(name)
     names, index = np.unique(y, return_inverse=True)
     return {

@@ -89,6 +89,10 @@ class DCADL(
     max_memory : str, int or None, default=None
         Most memory that a fit may take beyond its data, such as "2GB", for solver="descent" on NumPy.
         Patches are made when a chunk is visited; codes that do not fit lie in a temporary file.
+    overflow : {"spill", "recompute"}, default="spill"
+        What becomes of codes for which `max_memory` has no room: they lie in a temporary file, or are
+        made again at each visit, which takes no disk but more time. Codes that cannot be made again, of
+        chunks in which an image kept old ones, are spilled in either case. The model is the same.
     forgetting : float, default=1.0
         What `partial_fit` multiplies its sums by before each batch; 1 forgets nothing.
     random_state : int, RandomState or None, default=None
@@ -152,6 +156,7 @@ class DCADL(
         class_weight: Any = None,
         backend: str = "numpy",
         max_memory: Any = None,
+        overflow: str = "spill",
         forgetting: float = 1.0,
         random_state: Any = None,
     ) -> None:
@@ -172,6 +177,7 @@ class DCADL(
         self.class_weight = class_weight
         self.backend = backend
         self.max_memory = max_memory
+        self.overflow = overflow
         self.forgetting = forgetting
         self.random_state = random_state
 
@@ -324,6 +330,7 @@ class DCADL(
             raise ValueError(f"forgetting must be at most 1; got {self.forgetting!r}.")
         check_option("solver", self.solver, ("descent", "paper"))
         check_option("init", self.init, ("gaussian", "pca"))
+        check_option("overflow", self.overflow, ("spill", "recompute"))
         check_backend(self.backend)
         if memory_bytes(self.max_memory) and (self.backend != "numpy" or self.solver == "paper"):
             raise ValueError(

@@ -76,7 +76,8 @@ def learn_by_descent(
 ) -> Learned:
     """Passes of the descending solver from its start, or from where a checkpoint left off."""
     with parts as (chunks, walk, dtype):
-        problem = descent.pose(chunks, walk, lams(model))
+        remake = model.max_memory is not None and model.overflow == "recompute"
+        problem = descent.pose(chunks, walk, lams(model), remake)
         step: Callable[[Any], Any] = partial(descent.step, problem)
         state = None if checkpoint is None else checkpoint.restore(problem, model.backend)
         if state is None:

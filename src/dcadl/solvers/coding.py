@@ -48,7 +48,11 @@ class Coded(NamedTuple):
     refused: Array  # number of images that the leap did not serve
 
 
-Coder = Callable[[Array, Array, Array], Coded]  # U, A, Y
+class Coder(NamedTuple):
+    """What moves the codes of a chunk: all of it, and the leap alone."""
+
+    move: Callable[[Array, Array, Array], Coded]  # of U, A, Y
+    leap: Callable[[Array, Array], Array]  # of A, Y: no old codes enter
 
 
 def smoothness(W: Array, lam2: float) -> Array:
@@ -68,19 +72,22 @@ def pace_for(L: float, refused: float) -> Pace:
 def coder(W: Array, lam1: float, lam2: float, pace: Pace, L: float | Array, dtype: object) -> Coder:
     """What moves the codes of a chunk under the classifier W, which comes in float64."""
     xp = array_namespace(W)
-    short_W, leap = xp.astype(W, dtype), _leaper(W, lam1, lam2, dtype)
+    short_W, land = xp.astype(W, dtype), _leaper(W, lam1, lam2, dtype)
     advance = _stepper(short_W, lam1, lam2, pace, L)
 
-    def move(U: Array, A: Array, Y: Array) -> Coded:
-        def missed(codes: Array) -> Array:
-            return Y - by_image(codes) @ short_W.T
+    def missed(codes: Array, Y: Array) -> Array:
+        return Y - by_image(codes) @ short_W.T
 
-        error = missed(U)
+    def leap(A: Array, Y: Array) -> Array:
+        return land(A, missed(A, Y))
+
+    def move(U: Array, A: Array, Y: Array) -> Coded:
+        error = missed(U, Y)
         before = after = terms_of(U, A, error, lam1, lam2)
         worse = xp.ones(Y.shape[0], dtype=xp.bool, device=device_of(Y))
         if pace.leap:
-            landed = leap(A, missed(A))
-            landed_error = missed(landed)
+            landed = leap(A, Y)
+            landed_error = missed(landed, Y)
             there = terms_of(landed, A, landed_error, lam1, lam2)
             slack = 4 * float(xp.finfo(U.dtype).eps)  # equal values are no reason to refuse
             worse = sum(there) > (1 + slack) * sum(before)
@@ -91,7 +98,7 @@ def coder(W: Array, lam1: float, lam2: float, pace: Pace, L: float | Array, dtyp
             after = terms_of(U, A, error, lam1, lam2)
         return Coded(U, error, before, after, xp.sum(xp.astype(worse, xp.float64)))
 
-    return move
+    return Coder(move, leap)
 
 
 def terms_of(U: Array, A: Array, error: Array, lam1: float, lam2: float) -> Terms:
@@ -109,12 +116,12 @@ def _leaper(W: Array, lam1: float, lam2: float, dtype: object) -> Callable[[Arra
     K = inverse_factor(add_to_diagonal(lam2 * (W @ W.T), 1.0), eye)
     back = xp.astype(lam2 * (K.T @ (K @ W)), dtype)  # (C, p·m): λ2(I + λ2WWᵀ)⁻¹W
 
-    def leap(A: Array, error: Array) -> Array:
+    def land(A: Array, error: Array) -> Array:
         landed = as_codes(error @ back, A.shape)
         landed += A
         return shrink(landed, lam1)
 
-    return leap
+    return land
 
 
 def _stepper(

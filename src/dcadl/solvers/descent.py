@@ -39,7 +39,7 @@ from dcadl.solvers.classifier import (
     metric_of,
 )
 from dcadl.solvers.coding import MANY, Coder, Pace, coder, pace_for, smoothness, terms_of
-from dcadl.solvers.walk import Walk
+from dcadl.solvers.walk import Made, Walk
 
 
 class Chunk(NamedTuple):
@@ -62,6 +62,7 @@ class Problem(NamedTuple):
     G: Array  # (d, d) X̄X̄ᵀ
     fit_atoms: Callable[[Array], Array]  # ŪX̄ᵀ -> exact atoms in the ball, factored once
     recorder: Recorder
+    remake: bool  # whether to say how codes can be made again
 
     @property
     def regression(self) -> Regression:
@@ -81,10 +82,12 @@ class State(NamedTuple):
     metric: Metric | None  # of the first codes, in which the classifier steps
 
 
-def pose(chunks: Sequence[Chunk], walk: Walk, lams: tuple[float, float, float, float]) -> Problem:
+def pose(
+    chunks: Sequence[Chunk], walk: Walk, lams: tuple[float, float, float, float], remake: bool = False
+) -> Problem:
     """The problem, with X̄X̄ᵀ taken and factored once."""
     _, (G,) = walk(_gram, chunks)
-    return Problem(chunks, walk, *lams, G, ball_atoms(G, lams[3]), Recorder())
+    return Problem(chunks, walk, *lams, G, ball_atoms(G, lams[3]), Recorder(), remake)
 
 
 def start(problem: Problem, Omega: Array) -> State:
@@ -112,9 +115,11 @@ def step(problem: Problem, state: State) -> State:
 def lower_codes(problem: Problem, Omega: Array, W: Array, codes: Sequence[Any]) -> Sequence[Any]:
     """The codes' block of a pass alone."""
     L = float(smoothness(W, problem.lam2))
-    move = coder(W, problem.lam1, problem.lam2, pace_for(L, MANY), L, Omega.dtype)
+    mover = coder(W, problem.lam1, problem.lam2, pace_for(L, MANY), L, Omega.dtype)
     found, _ = problem.walk(
-        lambda chunk, U: (move(U, respond(chunk.patches(), Omega), chunk.Y).U, ()), problem.chunks, codes
+        lambda chunk, U: (mover.move(U, respond(chunk.patches(), Omega), chunk.Y).U, ()),
+        problem.chunks,
+        codes,
     )
     return found
 
@@ -159,8 +164,11 @@ def _pass(
 ) -> tuple[Array, ...]:
     """New atoms, classifier, numbers for the objective and codes: arrays to arrays, nothing asked of them."""
     xp = array_namespace(Omega)
-    move = coder(W, problem.lam1, problem.lam2, pace, L, Omega.dtype)
-    new_codes, sums = problem.walk(lambda chunk, U: _visit(move, chunk, U, Omega), problem.chunks, codes)
+    mover = coder(W, problem.lam1, problem.lam2, pace, L, Omega.dtype)
+    remake = problem.remake and pace.steps == 0
+    new_codes, sums = problem.walk(
+        lambda chunk, U: _visit(mover, chunk, U, Omega, remake), problem.chunks, codes
+    )
     fit_in, label_in, fit, sparsity, label, refused, n, slope, pull = sums
 
     def classify() -> tuple[Array, ...]:  # line 10
@@ -197,22 +205,33 @@ def _gram(chunk: Chunk) -> tuple[None, tuple[Array]]:
     return None, (by_patch(weigh(P, chunk.weight)).T @ by_patch(P),)
 
 
-def _first_codes(problem: Problem, chunk: Chunk, Omega: Array) -> tuple[Array, tuple[Array]]:
-    U = soft_threshold(respond(chunk.patches(), Omega), problem.lam1)
-    return U, (problem.lam2 * (wide(by_image(weigh(U, chunk.weight))).T @ wide(chunk.Y)),)
+def _first_codes(problem: Problem, chunk: Chunk, Omega: Array) -> tuple[Any, tuple[Array]]:
+    again = partial(_shrunk_responses, chunk, Omega, problem.lam1)
+    U = again()
+    target = problem.lam2 * (wide(by_image(weigh(U, chunk.weight))).T @ wide(chunk.Y))
+    return Made(U, again) if problem.remake else U, (target,)
 
 
-def _visit(move: Coder, chunk: Chunk, U: Array, Omega: Array) -> tuple[Array, tuple[Any, ...]]:
+def _shrunk_responses(chunk: Chunk, Omega: Array, lam1: float) -> Array:
+    return soft_threshold(respond(chunk.patches(), Omega), lam1)
+
+
+def _leapt(mover: Coder, chunk: Chunk, Omega: Array) -> Array:
+    return mover.leap(respond(chunk.patches(), Omega), chunk.Y)
+
+
+def _visit(mover: Coder, chunk: Chunk, U: Array, Omega: Array, remake: bool) -> tuple[Any, tuple[Any, ...]]:
     """New codes of a chunk, and what the classifier, the atoms and the objective need of them."""
     P, s = chunk.patches(), chunk.weight
     A = respond(P, Omega)  # line 4
-    U, error, before, after, refused = move(U, A, chunk.Y)  # lines 4-8
+    U, error, before, after, refused = mover.move(U, A, chunk.Y)  # lines 4-8
     slope = sum_over_rows(
         by_image(weigh(U, s)), error
     )  # (p·m, C): − gradient of the label term in Wᵀ, over λ2
     pull = sum_over_rows(by_patch(P), by_patch(weigh(U - A, s))).T  # (m, d): (Ū − ΩX̄)X̄ᵀ
     values = [_total(term, s) for term in (before.fit, before.label, *after)]
-    return U, (*values, refused, float(U.shape[0]), slope, pull)
+    kept = Made(U, None if float(refused) else partial(_leapt, mover, chunk, Omega)) if remake else U
+    return kept, (*values, refused, float(U.shape[0]), slope, pull)
 
 
 def _terms(problem: Problem, chunk: Chunk, U: Array, Omega: Array, W: Array) -> tuple[Array, Array]:

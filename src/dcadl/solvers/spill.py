@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcadl.arrays import fetch
-from dcadl.solvers.walk import Sums, Visit, Walk
+from dcadl.solvers.walk import Made, Sums, Visit, Walk
 
 
 class Spilled(NamedTuple):
@@ -27,6 +27,17 @@ class Spilled(NamedTuple):
         U = np.empty(self.shape, self.dtype)
         self.store.read_into(U, self.offset)
         return U
+
+
+class Remade(NamedTuple):
+    """Codes of a chunk that are made again whenever they are asked for."""
+
+    again: Callable[[], np.ndarray]
+    shape: tuple[int, ...]
+
+    def read(self) -> np.ndarray:
+        """Them, in memory."""
+        return self.again()
 
 
 class CodeStore:
@@ -88,7 +99,7 @@ class KeepingWalk:
 
     def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[Sequence[Any], Sums]:
         def visit_at(place: Any, *row: Any) -> tuple[Any, Sums]:
-            kept, sums = visit(*(entry.read() if isinstance(entry, Spilled) else entry for entry in row))
+            kept, sums = visit(*(_here(entry) for entry in row))
             return (None if kept is None else _put(kept, place)), sums
 
         return self._walk(visit_at, self._places, *columns)
@@ -96,10 +107,17 @@ class KeepingWalk:
 
 def codes_at(entry: Any) -> np.ndarray:
     """Codes of a chunk as a NumPy array, wherever they lie."""
-    return entry.read() if isinstance(entry, Spilled) else fetch(entry)
+    return fetch(_here(entry))
 
 
-def _put(U: np.ndarray, place: Any) -> Any:
+def _here(entry: Any) -> Any:
+    return entry.read() if isinstance(entry, Spilled | Remade) else entry
+
+
+def _put(kept: Any, place: Any) -> Any:
+    U, again = kept if isinstance(kept, Made) else (kept, None)
+    if isinstance(place, Spilled) and again is not None:
+        return Remade(again, U.shape)
     if isinstance(place, Spilled):
         place.store.write(U, place.offset)
     else:

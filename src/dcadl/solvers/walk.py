@@ -10,12 +10,19 @@ from contextlib import contextmanager
 from functools import cache, reduce
 from itertools import islice
 from operator import add
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from threadpoolctl import ThreadpoolController
 
 Sums = tuple[Any, ...]
 Visit = Callable[..., tuple[Any, Sums]]  # one chunk -> what it keeps, and its part of the sums
+
+
+class Made(NamedTuple):
+    """What a chunk keeps, and how to make it again, where it can be."""
+
+    U: Any
+    again: Callable[[], Any] | None
 
 
 class Walk(Protocol):
