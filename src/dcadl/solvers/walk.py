@@ -55,15 +55,44 @@ class ThreadWalk:
 
     def _results(self, visit: Visit, rows: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         # A few chunks ahead and no more: sums of finished chunks must not pile up behind a slow one.
-        waiting = [self._pool.submit(visit, *row) for row in islice(rows, 2 * self._width)]
+        waiting = [_Visit(self._pool, visit, row) for row in islice(rows, 2 * self._width)]
         try:
             while waiting:
-                done = waiting.pop(0).result()
-                waiting.extend(self._pool.submit(visit, *row) for row in islice(rows, 1))
-                yield done
+                while not waiting[0].done() and any(one.taken_over() for one in waiting):
+                    pass  # this thread works too, while the first chunk is in another's hands
+                yield waiting.pop(0).result()
+                waiting.extend(_Visit(self._pool, visit, row) for row in islice(rows, 1))
         finally:
             for one in waiting:  # after an error
-                one.cancel()
+                one.taken_back()
+
+
+class _Visit:
+    """A visit that a thread of the pool makes, unless the thread that waits for it comes first."""
+
+    def __init__(self, pool: ThreadPoolExecutor, visit: Visit, row: tuple[Any, ...]) -> None:
+        self._visit, self._row = visit, row
+        self._future = pool.submit(visit, *row)
+        self._own: tuple[Any, Sums] | None = None
+
+    def done(self) -> bool:
+        """Whether there is a result, or an error in its place."""
+        return self._own is not None or self._future.done()
+
+    def taken_over(self) -> bool:
+        """Whether nobody had begun it: then it is made here and now."""
+        if self._own is None and self._future.cancel():
+            self._own = self._visit(*self._row)
+            return True
+        return False
+
+    def taken_back(self) -> None:
+        """Not to be made, if nobody has begun it."""
+        self._future.cancel()
+
+    def result(self) -> tuple[Any, Sums]:
+        """What the visit gave, or its error."""
+        return self._future.result() if self._own is None else self._own
 
 
 @contextmanager
@@ -78,7 +107,7 @@ def threads(n_chunks: int) -> Iterator[Walk]:
         if width < 2:
             yield SerialWalk()
             return
-        yield ThreadWalk(_pool(width, os.getpid()), width)
+        yield ThreadWalk(_pool(width - 1, os.getpid()), width)
 
 
 @cache
