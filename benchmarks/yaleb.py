@@ -85,7 +85,7 @@ def speed_table(X: np.ndarray, y: np.ndarray) -> Table:
     train, test = split(y, per_class=32, seed=SPLIT)
     data = X[train], y[train], X[test], y[test]
     rate = gemm_rate()
-    fit_time = best_time(lambda: model(PASSES).fit(*data[:2]), 3)
+    fit_time = best_time(lambda: model(PASSES).fit(*data[:2]), 10)
     predictor = model(PASSES).fit(*data[:2])
     predict_time = best_time(lambda: predictor.predict(data[2]), 30) / len(test)
     rate = max(rate, gemm_rate())
