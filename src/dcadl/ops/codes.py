@@ -49,7 +49,7 @@ def weigh(U: Array, weight: Array | None) -> Array:
 
 
 def sum_over_rows(A: Array, B: Array) -> Array:
-    """AᵀB in float64. Many rows are summed up in runs: float32 loses a digit for every hundred of them."""
+    """AᵀB in float64. Many rows are summed up in runs: one float32 sum over 60 000 loses digits."""
     xp = array_namespace(A)
     n = A.shape[0]
     if n <= LONG:

@@ -18,7 +18,7 @@ class Plan(NamedTuple):
     """What a budget allows to keep in memory."""
 
     keep_patches: bool
-    code_room: int  # bytes of codes; the others are spilled
+    code_room: int  # bytes of codes; the others are spilled or recomputed
 
 
 def memory_bytes(limit: Any) -> int | None:

@@ -112,7 +112,7 @@ def threads(n_chunks: int) -> Iterator[Walk]:
 
 @cache
 def _pool(width: int, process: int) -> ThreadPoolExecutor:
-    """Threads that are kept: to start them takes as long as to classify a hundred images.
+    """Threads that are kept: to start them takes as long as to classify some hundred images.
 
     A forked process has none of its parent's, so that it gets its own.
     """
