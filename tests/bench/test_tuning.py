@@ -5,7 +5,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from dcadl.bench import problems, tuning
-from dcadl.bench.settings import read_tuned, settings
+from dcadl.bench.settings import paper, read_tuned, settings
 
 ROW = settings("digits", ["PatchRidge"])[0]
 BUDGET = tuning.Budget(3.0, 3)
@@ -18,7 +18,7 @@ def one_thread():
 
 
 def _without_clock(monkeypatch):
-    monkeypatch.setattr(tuning, "_affordable", lambda fit_s, budget: 6)
+    monkeypatch.setattr(tuning, "_affordable", lambda fit_s, relative, budget: 6)
 
 
 def test_poisoned_test_labels_and_images_leave_the_choice_unchanged(monkeypatch):
@@ -61,7 +61,43 @@ def test_the_setting_as_it_stands_is_always_among_the_candidates():
 
 @pytest.mark.parametrize(("fit_s", "expected"), [(1e-6, tuning.MOST_CANDIDATES), (10.0, 0)])
 def test_slower_methods_get_fewer_candidates(fit_s, expected):
-    assert tuning._affordable(fit_s, BUDGET) == expected
+    assert tuning._affordable(fit_s, 1.0, BUDGET) == expected
+
+
+def test_the_settings_own_folds_come_out_of_the_budget():
+    """3 s, 3 folds: a fit of 0.5 s leaves 1.5 s for candidates of 1 s, in two rungs of a third of them."""
+    assert tuning._affordable(0.5, 1.0, BUDGET) == 1
+    assert tuning._affordable(0.5, 0.5, BUDGET) == 3
+
+
+def test_the_classifiers_ridge_is_drawn_as_a_ratio():
+    row = settings("digits", ["DCADL"])[0]
+
+    ratios = [point["lam3"] / point["lam2"] for point in tuning.candidates(row, 0, 50)[1:]]
+
+    low, high = paper()["spaces"]["DCADL"]["lam3"]["factor"]
+    assert low * 0.99 < min(ratios) < 0.1  # rounded to three digits
+    assert 1 < max(ratios) < high * 1.01
+
+
+@pytest.mark.parametrize(
+    ("better_by", "kept"), [([0.0, 0.0, 0.01], True), ([0.01, 0.02, 0.01], False), ([-0.1, -0.1, 0.0], True)]
+)
+def test_a_candidate_must_beat_the_setting_by_a_standard_error(better_by, kept):
+    own = np.array([0.9, 0.8, 0.85])
+
+    assert tuning._beats(own + better_by, own) is not kept
+
+
+@pytest.mark.parametrize("wins", [True, False])
+def test_the_setting_stays_unless_it_is_beaten(monkeypatch, wins):
+    _without_clock(monkeypatch)
+    monkeypatch.setattr(tuning, "_beats", lambda scores, own: wins)
+    row = ROW._replace(params={**ROW.params, "lam": 1e6})  # classes drown in such a ridge
+
+    choice = tuning.tune_one("digits", row, 0, BUDGET)
+
+    assert (choice.params["lam"] < 100) is wins
 
 
 def test_no_time_to_search_keeps_the_setting():
@@ -86,3 +122,31 @@ def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(monkeypat
     assert asked == [("PatchRidge", 0), ("PatchRidge", 1)]
     assert read_tuned(path)["digits"]["PatchRidge"] == {"seed0": {"lam": 0.5}, "seed1": {"lam": 1.5}}
     assert read_tuned(path, "searches")["digits"]["PatchRidge"]["seed1"]["candidates"] == 3
+
+
+def test_a_method_without_time_in_its_first_seed_is_not_tried_in_the_others(monkeypatch, tmp_path):
+    path, asked = tmp_path / "tuned.toml", []
+
+    def fake(name, row, seed, budget):
+        asked.append((row.label, seed))
+        return tuning.Choice({}, 1, None, 9.0) if row.label == "SADL" else tuning.Choice({}, 3, 0.9, 1.0)
+
+    monkeypatch.setattr(tuning, "tune_one", fake)
+    lines = list(tuning.tune_all(["digits"], ["SADL", "PatchRidge"], 2, path, budget_s=6, folds=3, threads=1))
+
+    assert sorted(asked) == [("PatchRidge", 0), ("PatchRidge", 1), ("SADL", 0)]
+    assert sum("no time" in line for line in lines) == 2
+    assert set(read_tuned(path)["digits"]["SADL"]) == {"seed0", "seed1"}
+
+
+def test_searches_side_by_side_choose_as_one_after_the_other(tmp_path):
+    """A budget with time for every candidate, so that the clock decides nothing."""
+    found = []
+    for jobs in (1, 2):
+        path = tmp_path / f"{jobs}.toml"
+        list(
+            tuning.tune_all(["digits"], ["PatchRidge"], 2, path, budget_s=1e6, folds=3, threads=1, jobs=jobs)
+        )
+        found.append(read_tuned(path))
+
+    assert found[0] == found[1]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy import stats
 from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 (opens the next import)
-from sklearn.model_selection import HalvingGridSearchCV, ParameterSampler, StratifiedKFold
+from sklearn.model_selection import HalvingGridSearchCV, ParameterSampler, StratifiedKFold, cross_val_score
 from threadpoolctl import threadpool_limits
 
 from dcadl.bench.measure import seconds
@@ -42,6 +43,14 @@ class Choice(NamedTuple):
     spent_s: float
 
 
+class Search(NamedTuple):
+    """One search to make."""
+
+    dataset: str
+    row: Setting
+    seed: int
+
+
 def tune_all(
     datasets: list[str],
     methods: list[str] | None,
@@ -51,18 +60,33 @@ def tune_all(
     budget_s: float,
     folds: int,
     threads: int | None,
+    jobs: int = 1,
 ) -> Iterator[str]:
-    """Search for every method, data set and seed that `path` lacks; keep each choice; a line on each."""
+    """Search for every method, data set and seed that `path` lacks; keep each choice; a line on each.
+
+    Seed by seed: a method that had no time to search in its first seed is not tried in those that follow.
+    """
     done = _Done(path, budget_s, repeats, folds)
-    for name in datasets:
-        for row in settings(name, methods):
-            for seed in range(repeats if row.method in paper()["spaces"] else 0):
-                if done.has(name, row.label, seed):
-                    continue
-                with threadpool_limits(limits=threads):
-                    choice = tune_one(name, row, seed, Budget(budget_s / repeats, folds))
-                done.keep(name, row.label, seed, choice)
-                yield _line(name, row.label, seed, choice)
+    rows = [(name, row) for name in datasets for row in settings(name, methods)]
+    tunable = [(name, row) for name, row in rows if row.method in paper()["spaces"]]
+    every = [Search(*row, seed) for seed in range(repeats) for row in tunable]
+    budget = Budget(budget_s / repeats, folds)
+    # Asked when a search is about to start, not when it is planned: the first seed is known by then.
+    todo = (s for s in every if not done.has(s) and not done.hopeless(s))
+    side_by_side = Parallel(n_jobs=jobs, pre_dispatch="n_jobs", return_as="generator_unordered")
+    yield from _kept(done, side_by_side(delayed(_found)(s, budget, threads) for s in todo))
+    yield from _kept(done, ((s, Choice({}, 1, None, 0.0)) for s in every if not done.has(s)))
+
+
+def _kept(done: _Done, found: Iterable[tuple[Search, Choice]]) -> Iterator[str]:
+    for search, choice in found:
+        done.keep(search, choice)
+        yield _line(search, choice)
+
+
+def _found(search: Search, budget: Budget, threads: int | None) -> tuple[Search, Choice]:
+    with threadpool_limits(limits=threads):
+        return search, tune_one(*search, budget)
 
 
 def tune_one(name: str, row: Setting, seed: int, budget: Budget) -> Choice:
@@ -72,32 +96,53 @@ def tune_one(name: str, row: Setting, seed: int, budget: Budget) -> Choice:
 
 
 def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget) -> Choice:
-    """A halving search among the paper's own setting and random ones, as many as the budget has time for."""
+    """The setting as it stands, or the best of a halving search among random ones where that is better.
+
+    Folds differ by chance: a candidate must beat the setting by one standard error of the paired differences.
+    """
     start = time.perf_counter()
-    cls = find_class(row.method)
-    model = cls(**row.params)
+    model = find_class(row.method)(**row.params)
     if "random_state" in model.get_params():
         model.set_params(random_state=seed)
+    folds = StratifiedKFold(budget.folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # short fits of the search need not converge
         fit = partial(clone(model).fit, X, y)
         first = seconds(fit)
         usual = min(first, seconds(fit)) if first < 1 else first  # the first may be cold
-        count = _affordable(usual * _relative_length(row), budget)
+        count = _affordable(usual, _relative_length(row), budget)
         if count < 2:
             return Choice({}, 1, None, time.perf_counter() - start)
         points = candidates(row, seed, count)
-        search = HalvingGridSearchCV(
-            model,
-            [{key: [value] for key, value in point.items()} for point in points],
-            factor=FACTOR,
-            cv=StratifiedKFold(budget.folds, shuffle=True, random_state=seed),
-            min_resources=max(len(y) // FACTOR, 1),  # on fewer samples other ridges are best
-            random_state=seed,
-            refit=False,
-            error_score=0.0,  # parameters under which a method fails are bad ones
-        ).fit(X, y)
-    return Choice(search.best_params_, count, float(search.best_score_), time.perf_counter() - start)
+        best, scores = _best(model, points, X, y, folds)
+        own = cross_val_score(clone(model), X, y, cv=folds, error_score=0.0)
+    if not _beats(scores, own):
+        best, scores = points[0], own
+    return Choice(best, count, float(scores.mean()), time.perf_counter() - start)
+
+
+def _best(
+    model: Any, points: list[dict[str, Any]], X: np.ndarray, y: np.ndarray, folds: StratifiedKFold
+) -> tuple[dict[str, Any], np.ndarray]:
+    """The winner of the halving, and its accuracy in each fold."""
+    search = HalvingGridSearchCV(
+        model,
+        [{key: [value] for key, value in point.items()} for point in points],
+        factor=FACTOR,
+        cv=folds,
+        min_resources=max(len(y) // FACTOR, 1),  # on fewer samples other ridges are best
+        random_state=folds.random_state,
+        refit=False,
+        error_score=0.0,  # parameters under which a method fails are bad ones
+    ).fit(X, y)
+    won = search.best_index_
+    each = [search.cv_results_[f"split{k}_test_score"][won] for k in range(folds.n_splits)]
+    return search.best_params_, np.asarray(each)
+
+
+def _beats(scores: np.ndarray, own: np.ndarray) -> bool:
+    """Whether the mean difference over folds is more than its standard error."""
+    return bool(np.mean(scores - own) > stats.sem(scores - own))
 
 
 def candidates(row: Setting, seed: int, count: int) -> list[dict[str, Any]]:
@@ -108,13 +153,18 @@ def candidates(row: Setting, seed: int, count: int) -> list[dict[str, Any]]:
     drawn = ParameterSampler(
         {key: _distribution(spec) for key, spec in space.items()}, count - 1, random_state=seed
     )
-    return [here, *({key: _rounded(value) for key, value in point.items()} for point in drawn)]
+    return [here, *(_point(space, draw) for draw in drawn)]
 
 
-def _affordable(fit_s: float, budget: Budget) -> int:
-    """Candidates whose halving takes about the budget: two rungs, each as long as a third of them in full."""
-    per_candidate = fit_s * budget.folds * 2 / FACTOR
-    return int(min(MOST_CANDIDATES, budget.seconds / max(per_candidate, 1e-9)))
+def _affordable(fit_s: float, relative: float, budget: Budget) -> int:
+    """Candidates whose halving takes about what the setting's own folds leave of the budget.
+
+    There are two rungs, each as long as a third of the candidates in full; candidates take `relative` times
+    as long as the setting as it stands.
+    """
+    left = budget.seconds - fit_s * budget.folds
+    per_candidate = fit_s * relative * budget.folds * 2 / FACTOR
+    return int(max(0, min(MOST_CANDIDATES, left / max(per_candidate, 1e-9))))
 
 
 def _relative_length(row: Setting) -> float:
@@ -125,7 +175,15 @@ def _relative_length(row: Setting) -> float:
 
 
 def _distribution(spec: Any) -> Any:
-    return spec["any"] if isinstance(spec, dict) else stats.loguniform(*spec)
+    if isinstance(spec, dict) and "any" in spec:
+        return spec["any"]
+    return stats.loguniform(*(spec["factor"] if isinstance(spec, dict) else spec))
+
+
+def _point(space: dict[str, Any], draw: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that a draw means: some are drawn as multiples of others."""
+    times = {key: spec["of"] for key, spec in space.items() if isinstance(spec, dict) and "of" in spec}
+    return {key: _rounded(value * draw[times[key]] if key in times else value) for key, value in draw.items()}
 
 
 def _rounded(value: Any) -> Any:
@@ -143,19 +201,27 @@ class _Done:
         )
         self._facts = {"budget_s": round(budget_s / repeats, 3), "folds": folds}
 
-    def has(self, name: str, label: str, seed: int) -> bool:
-        return f"seed{seed}" in self._tables.get("tuned", {}).get(name, {}).get(label, {})
+    def has(self, search: Search) -> bool:
+        return f"seed{search.seed}" in self._known("tuned", search)
 
-    def keep(self, name: str, label: str, seed: int, choice: Choice) -> None:
+    def hopeless(self, search: Search) -> bool:
+        """Whether the first seed had no time to search, in as much time."""
+        first = self._known("searches", search).get("seed0")
+        return first is not None and "cross_validated" not in first and self._facts.items() <= first.items()
+
+    def keep(self, search: Search, choice: Choice) -> None:
         """On disk, whole, before the next search."""
         how = {"candidates": choice.candidates, "spent_s": round(choice.spent_s, 1), **self._facts}
         if choice.score is not None:
             how["cross_validated"] = round(choice.score, 5)
         for table, values in (("tuned", choice.params), ("searches", how)):
-            self._tables.setdefault(table, {}).setdefault(name, {}).setdefault(label, {})[f"seed{seed}"] = (
-                values
-            )
+            sets = self._tables.setdefault(table, {})
+            seeds = sets.setdefault(search.dataset, {}).setdefault(search.row.label, {})
+            seeds[f"seed{search.seed}"] = values
         write_atomically(self._path, self._text().encode())
+
+    def _known(self, table: str, search: Search) -> dict[str, Any]:
+        return self._tables.get(table, {}).get(search.dataset, {}).get(search.row.label, {})
 
     def _text(self) -> str:
         """Every value is a number or a word, which TOML and JSON write alike."""
@@ -173,10 +239,11 @@ def _inline(values: dict[str, Any]) -> str:
     return f"{{ {pairs} }}" if pairs else "{}"
 
 
-def _line(name: str, label: str, seed: int, choice: Choice) -> str:
+def _line(search: Search, choice: Choice) -> str:
+    name, row, seed = search
     if choice.score is None:
-        return f"{name} {label} seed {seed}: no time to search, settings kept ({choice.spent_s:.0f} s)"
+        return f"{name} {row.label} seed {seed}: no time to search, settings kept ({choice.spent_s:.0f} s)"
     return (
-        f"{name} {label} seed {seed}: {100 * choice.score:.2f} % in cross-validation, best of "
+        f"{name} {row.label} seed {seed}: {100 * choice.score:.2f} % in cross-validation, best of "
         f"{choice.candidates} ({choice.spent_s:.0f} s): {choice.params}"
     )

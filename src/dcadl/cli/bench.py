@@ -78,6 +78,7 @@ def tune(
     folds: Annotated[
         int, typer.Option(min=2, help="Of the cross-validation inside each training split.")
     ] = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="Searches side by side.")] = 1,
     threads: Threads = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="TOML that `dcadl bench` reads.")] = Path(
         "tuned.toml"
@@ -95,7 +96,8 @@ def tune(
             output,
             budget_s=60 * budget,
             folds=folds,
-            threads=threads or _cores(),
+            threads=threads or max(1, _cores() // jobs),
+            jobs=jobs,
         ):
             typer.echo(line, err=True)
     typer.echo(f"{output}: next, dcadl bench {dataset} --tuned {output}")
