@@ -54,3 +54,11 @@ def test_a_damaged_file_of_choices_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match="cannot be read"):
         settings.read_tuned(tmp_path / "t.toml")
+
+
+def test_a_search_that_had_no_time_leaves_the_setting_the_papers():
+    row = settings("digits", ["PatchRidge"])[0]
+    tuned = {"digits": {"PatchRidge": {"seed0": {}, "seed1": {"lam": 2.0}}}}
+
+    assert with_tuned(row, tuned, "digits", 0) == row
+    assert with_tuned(row, tuned, "digits", 1).source == "tuned"

@@ -18,7 +18,7 @@ def one_thread():
 
 
 def _without_clock(monkeypatch):
-    monkeypatch.setattr(tuning, "_affordable", lambda fit_s, relative, budget: 6)
+    monkeypatch.setattr(tuning, "_affordable", lambda fit_s, budget: 6)
 
 
 def test_poisoned_test_labels_and_images_leave_the_choice_unchanged(monkeypatch):
@@ -61,13 +61,7 @@ def test_the_setting_as_it_stands_is_always_among_the_candidates():
 
 @pytest.mark.parametrize(("fit_s", "expected"), [(1e-6, tuning.MOST_CANDIDATES), (10.0, 0)])
 def test_slower_methods_get_fewer_candidates(fit_s, expected):
-    assert tuning._affordable(fit_s, 1.0, BUDGET) == expected
-
-
-def test_the_settings_own_folds_come_out_of_the_budget():
-    """3 s, 3 folds: a fit of 0.5 s leaves 1.5 s for candidates of 1 s, in two rungs of a third of them."""
-    assert tuning._affordable(0.5, 1.0, BUDGET) == 1
-    assert tuning._affordable(0.5, 0.5, BUDGET) == 3
+    assert tuning._affordable(fit_s, BUDGET) == expected
 
 
 def test_the_classifiers_ridge_is_drawn_as_a_ratio():
@@ -76,7 +70,7 @@ def test_the_classifiers_ridge_is_drawn_as_a_ratio():
     ratios = [point["lam3"] / point["lam2"] for point in tuning.candidates(row, 0, 50)[1:]]
 
     low, high = paper()["spaces"]["DCADL"]["lam3"]["factor"]
-    assert low * 0.99 < min(ratios) < 0.1  # rounded to three digits
+    assert low * 0.99 < min(ratios) < 0.2  # rounded to three digits
     assert 1 < max(ratios) < high * 1.01
 
 
@@ -86,13 +80,13 @@ def test_the_classifiers_ridge_is_drawn_as_a_ratio():
 def test_a_candidate_must_beat_the_setting_by_a_standard_error(better_by, kept):
     own = np.array([0.9, 0.8, 0.85])
 
-    assert tuning._beats(own + better_by, own) is not kept
+    assert tuning.beats(own + better_by, own) is not kept
 
 
 @pytest.mark.parametrize("wins", [True, False])
 def test_the_setting_stays_unless_it_is_beaten(monkeypatch, wins):
     _without_clock(monkeypatch)
-    monkeypatch.setattr(tuning, "_beats", lambda scores, own: wins)
+    monkeypatch.setattr(tuning, "beats", lambda scores, own: wins)
     row = ROW._replace(params={**ROW.params, "lam": 1e6})  # classes drown in such a ridge
 
     choice = tuning.tune_one("digits", row, 0, BUDGET)

@@ -104,7 +104,7 @@ def with_tuned(setting: Setting, tuned: dict[str, Any], name: str, seed: int) ->
     Another seed's choice would not do: its training rows may be test rows here.
     """
     chosen = tuned.get(name, {}).get(setting.label, {}).get(f"seed{seed}")
-    if chosen is None:
+    if not chosen:  # no search, or no time for one
         return setting
     return setting._replace(params=setting.params | chosen, source="tuned")
 
