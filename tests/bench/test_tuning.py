@@ -18,7 +18,7 @@ def one_thread():
 
 
 def _without_clock(monkeypatch):
-    monkeypatch.setattr(tuning, "_affordable", lambda fit_s, budget: 6)
+    monkeypatch.setattr(tuning, "_affordable", lambda fit_s, relative, budget: 6)
 
 
 def test_poisoned_test_labels_and_images_leave_the_choice_unchanged(monkeypatch):
@@ -49,25 +49,26 @@ def test_training_labels_do_matter(monkeypatch):
     assert tuning.tune_one("digits", ROW, 0, BUDGET).score < clean.score - 0.5
 
 
-def test_the_setting_as_it_stands_is_always_among_the_candidates():
-    row = settings("digits", ["DCADL"])[0]
-
-    points = tuning.candidates(row, 0, 4)
+def test_candidates_are_points_of_the_space():
+    points = tuning.candidates("DCADL", 0, 4)
 
     assert len(points) == 4
-    assert points[0]["max_iter"] == row.params["max_iter"]
-    assert set(points[0]) == set(points[1])
+    assert all(set(point) == set(paper()["spaces"]["DCADL"]) for point in points)
 
 
-@pytest.mark.parametrize(("fit_s", "expected"), [(1e-6, tuning.MOST_CANDIDATES), (10.0, 0)])
+@pytest.mark.parametrize(("fit_s", "expected"), [(1e-6, tuning.MOST_CANDIDATES), (10.0, 1)])
 def test_slower_methods_get_fewer_candidates(fit_s, expected):
-    assert tuning._affordable(fit_s, BUDGET) == expected
+    assert tuning._affordable(fit_s, 1.0, BUDGET) == expected
+
+
+def test_the_settings_own_folds_come_out_of_the_budget():
+    """3 s, 3 folds: a fit of 0.5 s leaves 1.5 s for candidates of 1 s, or of half as many passes."""
+    assert tuning._affordable(0.5, 1.0, BUDGET) == 2
+    assert tuning._affordable(0.5, 0.5, BUDGET) == 4
 
 
 def test_the_classifiers_ridge_is_drawn_as_a_ratio():
-    row = settings("digits", ["DCADL"])[0]
-
-    ratios = [point["lam3"] / point["lam2"] for point in tuning.candidates(row, 0, 50)[1:]]
+    ratios = [point["lam3"] / point["lam2"] for point in tuning.candidates("DCADL", 0, 50)]
 
     low, high = paper()["spaces"]["DCADL"]["lam3"]["factor"]
     assert low * 0.99 < min(ratios) < 0.2  # rounded to three digits
@@ -91,7 +92,7 @@ def test_the_setting_stays_unless_it_is_beaten(monkeypatch, wins):
 
     choice = tuning.tune_one("digits", row, 0, BUDGET)
 
-    assert (choice.params["lam"] < 100) is wins
+    assert (choice.params["lam"] == 1e6) is not wins
 
 
 def test_no_time_to_search_keeps_the_setting():

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from scipy import stats
 from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 (opens the next import)
-from sklearn.model_selection import HalvingGridSearchCV, ParameterSampler, StratifiedKFold
+from sklearn.model_selection import HalvingGridSearchCV, ParameterSampler, StratifiedKFold, cross_val_score
 from threadpoolctl import threadpool_limits
 
 from dcadl.bench.measure import seconds
@@ -96,7 +96,7 @@ def tune_one(name: str, row: Setting, seed: int, budget: Budget) -> Choice:
 
 
 def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget) -> Choice:
-    """The setting as it stands, or the best of a halving search among it and random ones.
+    """The setting as it stands, or the best of a halving search where that is better.
 
     Folds differ by chance: the best must beat the setting by one standard error of the paired differences.
     """
@@ -104,32 +104,39 @@ def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget
     model = find_class(row.method)(**row.params)
     if "random_state" in model.get_params():
         model.set_params(random_state=seed)
+    folds = StratifiedKFold(budget.folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # short fits of the search need not converge
         fit = partial(clone(model).fit, X, y)
         first = seconds(fit)
         usual = min(first, seconds(fit)) if first < 1 else first  # the first may be cold
-        count = _affordable(usual * _relative_length(row), budget)
+        count = _affordable(usual, _relative_length(row), budget)
         if count < 2:
             return Choice({}, 1, None, time.perf_counter() - start)
-        points = candidates(row, seed, count)
-        search = HalvingGridSearchCV(
-            model,
-            [{key: [value] for key, value in point.items()} for point in points],
-            factor=FACTOR,
-            cv=StratifiedKFold(budget.folds, shuffle=True, random_state=seed),
-            min_resources=max(len(y) // FACTOR, 1),  # on fewer samples other ridges are best
-            random_state=seed,
-            refit=False,
-            error_score=0.0,  # parameters under which a method fails are bad ones
-        ).fit(X, y)
-    best, own = (
-        _by_rung(search.cv_results_, point, budget.folds) for point in (search.best_params_, points[0])
-    )
-    last = max(own)  # where the setting was still in the search
-    won = beats(best[last], own[last])
-    score = float(best[max(best)].mean() if won else own[last].mean())
-    return Choice(search.best_params_ if won else points[0], count, score, time.perf_counter() - start)
+        best, scores = _best(model, candidates(row.method, seed, count - 1), X, y, folds)
+        own = cross_val_score(clone(model), X, y, cv=folds, error_score=0.0)
+    if not beats(scores, own):
+        best, scores = {key: model.get_params()[key] for key in best}, own
+    return Choice(best, count, float(scores.mean()), time.perf_counter() - start)
+
+
+def _best(
+    model: Any, points: list[dict[str, Any]], X: np.ndarray, y: np.ndarray, folds: StratifiedKFold
+) -> tuple[dict[str, Any], np.ndarray]:
+    """The winner of the halving, and its accuracy in each fold."""
+    search = HalvingGridSearchCV(
+        model,
+        [{key: [value] for key, value in point.items()} for point in points],
+        factor=FACTOR,
+        cv=folds,
+        min_resources=max(len(y) // FACTOR, 1),  # on fewer samples other ridges are best
+        random_state=folds.random_state,
+        refit=False,
+        error_score=0.0,  # parameters under which a method fails are bad ones
+    ).fit(X, y)
+    won = search.best_index_
+    each = [search.cv_results_[f"split{k}_test_score"][won] for k in range(folds.n_splits)]
+    return search.best_params_, np.asarray(each)
 
 
 def beats(scores: np.ndarray, own: np.ndarray) -> bool:
@@ -137,31 +144,22 @@ def beats(scores: np.ndarray, own: np.ndarray) -> bool:
     return bool(np.mean(scores - own) > stats.sem(scores - own))
 
 
-def _by_rung(results: dict[str, Any], point: dict[str, Any], folds: int) -> dict[int, np.ndarray]:
-    """Accuracies of a candidate in each fold, for each rung of the halving that it saw."""
-    each = np.stack([results[f"split{k}_test_score"] for k in range(folds)], axis=1)
-    return {
-        int(rung): each[i]
-        for i, (rung, params) in enumerate(zip(results["iter"], results["params"]))
-        if params == point
-    }
+def candidates(method: str, seed: int, count: int) -> list[dict[str, Any]]:
+    """Random points of the method's space."""
+    space = paper()["spaces"][method]
+    draws = {key: _distribution(spec) for key, spec in space.items()}
+    return [_point(space, draw) for draw in ParameterSampler(draws, count, random_state=seed)]
 
 
-def candidates(row: Setting, seed: int, count: int) -> list[dict[str, Any]]:
-    """The setting as it stands, then random points of the method's space."""
-    space = paper()["spaces"][row.method]
-    defaults = find_class(row.method)().get_params()
-    here = {key: row.params.get(key, defaults[key]) for key in space}
-    drawn = ParameterSampler(
-        {key: _distribution(spec) for key, spec in space.items()}, count - 1, random_state=seed
-    )
-    return [here, *(_point(space, draw) for draw in drawn)]
+def _affordable(fit_s: float, relative: float, budget: Budget) -> int:
+    """Candidates that there is time for: the setting itself, and those whose halving takes what it leaves.
 
-
-def _affordable(fit_s: float, budget: Budget) -> int:
-    """Candidates whose halving takes about the budget: two rungs, each as long as a third of them in full."""
-    per_candidate = fit_s * budget.folds * 2 / FACTOR
-    return int(min(MOST_CANDIDATES, budget.seconds / max(per_candidate, 1e-9)))
+    The halving has two rungs, each as long as a third of its candidates in full; one of them takes
+    `relative` times as long as the setting.
+    """
+    left = budget.seconds - fit_s * budget.folds
+    per_candidate = fit_s * relative * budget.folds * 2 / FACTOR
+    return int(max(1, min(MOST_CANDIDATES, 1 + left / max(per_candidate, 1e-9))))
 
 
 def _relative_length(row: Setting) -> float:

@@ -9,11 +9,11 @@ few directions that all patches share.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from dcadl.arrays import Array, array_namespace, spd_solver, wide, zeros
+from dcadl.arrays import Array, array_namespace, plainly, spd_solver, wide, zeros
 from dcadl.ops.codes import by_image, by_patch, sum_over_rows, weigh
 from dcadl.ops.ridge import add_to_diagonal, block_conjugate_gradient
 from dcadl.solvers.walk import Walk
@@ -35,6 +35,7 @@ class Regression(NamedTuple):
     walk: Walk
     lam2: float
     lam3: float
+    run: Callable[..., tuple[Array, ...]] = plainly  # how steps are run: as they are, or from a recording
 
 
 class Metric(NamedTuple):
@@ -108,11 +109,15 @@ def _stepped(
     dust: float,
 ) -> Array:
     """Some block conjugate-gradient steps from W."""
-    product = partial(_product, regression, codes)
-    return block_conjugate_gradient(product, W.T, residual, steps, dust, metric.solve).T
+    product = partial(_product, regression)
+
+    def run(step: Callable[..., tuple[Array, ...]], *arrays: Any) -> tuple[Array, ...]:
+        return regression.run(lambda plan, number, *arrays: step(*arrays), ("step", dust), 0.0, *arrays)
+
+    return block_conjugate_gradient(product, W.T, residual, steps, dust, metric.solve, codes, run).T
 
 
-def _product(regression: Regression, codes: Sequence[Any], D: Array) -> Array:
+def _product(regression: Regression, D: Array, *codes: Any) -> Array:
     """(λ2ŨŨᵀ + λ3I)D, the large part in the codes' own precision."""
     _, (image,) = regression.walk(lambda chunk, U: _code_image(chunk, U, D), regression.chunks, codes)
     return regression.lam2 * image + regression.lam3 * D

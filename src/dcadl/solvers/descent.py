@@ -24,6 +24,7 @@ from dcadl.arrays import (
     array_namespace,
     fetch,
     on_host,
+    plainly,
     side_by_side,
     wide,
 )
@@ -61,13 +62,13 @@ class Problem(NamedTuple):
     lam4: float
     G: Array  # (d, d) X̄X̄ᵀ
     fit_atoms: Callable[[Array], Array]  # ŪX̄ᵀ -> exact atoms in the ball, factored once
-    recorder: Recorder
+    run: Callable[..., tuple[Array, ...]]  # how a pass is run: as it is, or from a recording
     remake: bool  # whether to say how codes can be made again
 
     @property
     def regression(self) -> Regression:
         """The classifier's part of the problem."""
-        return Regression(self.chunks, self.walk, self.lam2, self.lam3)
+        return Regression(self.chunks, self.walk, self.lam2, self.lam3, self.run)
 
 
 class State(NamedTuple):
@@ -87,7 +88,8 @@ def pose(
 ) -> Problem:
     """The problem, with X̄X̄ᵀ taken and factored once."""
     _, (G,) = walk(_gram, chunks)
-    return Problem(chunks, walk, *lams, G, ball_atoms(G, lams[3]), Recorder(), remake)
+    run = Recorder() if all(map(_resident, chunks)) else plainly
+    return Problem(chunks, walk, *lams, G, ball_atoms(G, lams[3]), run, remake)
 
 
 def start(problem: Problem, Omega: Array) -> State:
@@ -102,8 +104,8 @@ def step(problem: Problem, state: State) -> State:
     """One pass: codes, classifier, atoms, each a descent step on F. The host hears of it once, at its end."""
     *_, L, refused = state.terms
     arrays = (state.Omega, state.W, state.old_Omega, *state.codes)
-    run = problem.recorder if _resident(problem, state) else _plainly
-    Omega, W, looks, *codes = run(partial(_pass, problem, state.metric), pace_for(L, refused), L, *arrays)
+    function = partial(_pass, problem, state.metric)
+    Omega, W, looks, *codes = problem.run(function, pace_for(L, refused), L, *arrays)
 
     *before, fit, sparsity, label, refused, next_L = (float(look) for look in fetch(looks))
     seen = _values(problem, state, before) if state.seen else ()
@@ -186,15 +188,9 @@ def _pass(
     return new_Omega, new_W, xp.stack([xp.asarray(look, dtype=xp.float64) for look in looks]), *new_codes
 
 
-def _plainly(function: Callable[..., tuple[Array, ...]], *arguments: Any) -> tuple[Array, ...]:
-    return function(*arguments)
-
-
-def _resident(problem: Problem, state: State) -> bool:
-    """Whether all data stay in one place of a device while we iterate, as a recorded pass must find them."""
-    return not on_host(state.Omega) and all(
-        isinstance(chunk, Chunk) and chunk.patches() is chunk.patches() for chunk in problem.chunks
-    )
+def _resident(chunk: Any) -> bool:
+    """Whether a chunk stays in one place of a device while we iterate, as a recording must find it."""
+    return isinstance(chunk, Chunk) and not on_host(chunk.Y) and chunk.patches() is chunk.patches()
 
 
 # --- one chunk ---------------------------------------------------------------------------------------
