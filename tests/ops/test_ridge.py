@@ -94,3 +94,20 @@ def test_the_largest_eigenvalue_is_bounded_from_above_and_tightly(xp, rng, C):
 
 def test_the_largest_eigenvalue_of_nothing_is_nothing(xp):
     assert float(largest_eigenvalue(xp.zeros((3, 3), dtype=xp.float64))) == pytest.approx(0, abs=1e-300)
+
+
+def test_all_steps_but_the_last_are_given_to_run_with_what_they_read(xp, rng, system):
+    """Who plays steps back must find every array among the arguments."""
+    M, B = (xp.asarray(a) for a in system)
+    start, asked = xp.zeros(B.shape, dtype=xp.float64), []
+
+    def run(step, *arrays):
+        asked.append(arrays[-1])
+        return step(*arrays)
+
+    found = block_conjugate_gradient(lambda D, M: M @ D, start, B, 4, held=[M], run=run)
+
+    plain = block_conjugate_gradient(lambda D: M @ D, start, B, 4)
+    assert len(asked) == 3
+    assert all(held is M for held in asked)
+    np.testing.assert_array_equal(fetch(found), fetch(plain))

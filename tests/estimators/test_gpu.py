@@ -1,0 +1,87 @@
+"""DCADL on a GPU: NumPy's model, recorded or not. Without a device these skip, with the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dcadl import DCADL
+from dcadl.arrays import Recorder
+
+FAST = {
+    "n_atoms": 60,
+    "patch_shape": 4,
+    "stride": 2,
+    "max_iter": 6,
+    "tol": 0.0,
+    "random_state": 0,
+}  # 540 features
+
+
+@pytest.fixture(params=["torch:cuda", "cupy"])
+def gpu(request):
+    """A backend whose device is there."""
+    if request.param == "cupy":
+        cupy = pytest.importorskip("cupy", reason="cupy is not installed")
+        if not cupy.is_available():
+            pytest.skip("cupy finds no GPU")
+    else:
+        torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+        if not torch.cuda.is_available():
+            pytest.skip("torch finds no GPU")
+    return request.param
+
+
+@pytest.fixture
+def wide_digits(digits):
+    """Digits in float64: differences beyond rounding show."""
+    return digits[0].astype(np.float64), digits[1]
+
+
+def gap(a, b):
+    return np.linalg.norm(a - b) / np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_fit_in_a_row_gives_numpys_model(gpu, wide_digits, weighted):
+    """The first runs its kernels one by one, the others play back what they recorded."""
+    X, y = wide_digits
+    weight = np.linspace(0.5, 1.5, len(y)) if weighted else None
+    home = DCADL(**FAST).fit(X, y, sample_weight=weight)
+
+    for _ in range(3):
+        away = DCADL(**FAST, backend=gpu).fit(X, y, sample_weight=weight)
+        assert gap(away.atoms_, home.atoms_) < 1e-8
+        assert gap(away.coef_, home.coef_) < 1e-8
+        np.testing.assert_allclose(away.objective_, home.objective_, rtol=1e-8)
+        np.testing.assert_array_equal(away.predict(X), home.predict(X))
+
+
+def test_single_precision_agrees_to_four_digits(gpu, digits):
+    """No more atoms than a patch has values: those that depend on each other leave W less certain."""
+    few = FAST | {"n_atoms": 16}
+
+    home, away = (DCADL(**few, backend=backend).fit(*digits) for backend in ("numpy", gpu))
+
+    assert gap(away.atoms_, home.atoms_) < 1e-4
+    assert gap(away.coef_, home.coef_) < 1e-4
+
+
+def test_a_recording_changes_nothing(gpu, wide_digits, monkeypatch):
+    DCADL(**FAST, backend=gpu).fit(*wide_digits)
+    recorded = DCADL(**FAST, backend=gpu).fit(*wide_digits)
+    monkeypatch.setattr(Recorder, "LIGHT", 0)
+    plain = DCADL(**FAST, backend=gpu).fit(*wide_digits)
+
+    assert gap(recorded.atoms_, plain.atoms_) < 1e-12
+    assert gap(recorded.coef_, plain.coef_) < 1e-10
+
+
+def test_another_data_set_of_the_same_shape_is_not_taken_for_the_recorded_one(gpu, wide_digits):
+    X, y = wide_digits
+    half = len(y) // 2
+    halves = [(X[:half], y[:half]), (X[half : 2 * half], y[half : 2 * half])]
+
+    for part in halves * 2:
+        home, away = (DCADL(**FAST, backend=backend).fit(*part) for backend in ("numpy", gpu))
+        assert gap(away.coef_, home.coef_) < 1e-8
