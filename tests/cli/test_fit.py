@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -194,3 +195,19 @@ def announced(self, X, y, sample_weight=None):
 DCADL.fit = announced
 app(sys.argv[1:])
 """
+
+
+def test_unreadable_pictures_are_refused_or_left_out_with_a_note(call, tmp_path, folder):
+    data = tmp_path / "data"
+    shutil.copytree(folder, data)
+    (data / "down" / "broken.png").write_bytes(b"no picture")
+
+    refused = call("fit", data, "-o", tmp_path / "m", *SMALL)
+    fitted = call("fit", data, "-o", tmp_path / "m", "--skip-unreadable", *SMALL)
+
+    assert refused.exit_code == 2
+    assert "--skip-unreadable" in refused.stderr
+    assert fitted.exit_code == 0
+    assert "left out" in fitted.stderr
+    assert "broken.png" in fitted.stderr
+    assert (tmp_path / "m").exists()

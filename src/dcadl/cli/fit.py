@@ -50,6 +50,9 @@ def fit(
     ] = None,
     size: Annotated[str | None, typer.Option(help="Resize pictures to HxW, such as 48x42.")] = None,
     color: Annotated[bool, typer.Option("--color", help="Keep three channels instead of grey.")] = False,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read, and say so.")
+    ] = False,
     patch: Annotated[
         str | None, typer.Option(help="Size of an atom: N or HxW. Without: the whole image.")
     ] = None,
@@ -105,7 +108,7 @@ def fit(
         )
         check_cluster(cls, dask, workers)
         wanted = parse_shape(size, "--size") or (setting.size if setting else None)
-        samples = read_data(data, wanted, color)
+        samples = read_data(data, wanted, color, skip=skip_unreadable)
         parts = _split(samples, holdout, per_class, seed)
         with on_cluster(dask, workers) as spread:
             seconds = _train(model, samples, parts.train, spread, _fit_options(cls, checkpoint))

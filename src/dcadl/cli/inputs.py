@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dcadl.cli.terminal import note
+
 PIXEL_TOP = 255.0
 DIGITS_TOP = 16.0  # scikit-learn's digits have pixels 0..16
 
@@ -24,15 +26,20 @@ class ImageForm(NamedTuple):
     color: bool
 
 
-def read_data(data: str, size: Any = None, color: bool = False) -> Labelled:
-    """A folder of class folders, an archive of one, a `.npz` or `.mat` file, or a named data set."""
+def read_data(data: str, size: Any = None, color: bool = False, *, skip: bool = False) -> Labelled:
+    """A folder of class folders, an archive of one, a `.npz` or `.mat` file, or a named data set.
+
+    With `skip`, pictures that cannot be read are left out, with a note on each.
+    """
     from dcadl.data import read_labelled
     from dcadl.data.registry import names
 
     if data in names() and not Path(data).exists():
         bunch = _named(data, size, color)
     else:
-        bunch = read_labelled(Path(data), size=size, color=color)
+        bunch = read_labelled(Path(data), size=size, color=color, on_error="skip" if skip else "raise")
+    for trouble in bunch.get("skipped", ()):
+        note(f"left out: {trouble}")
     if len(bunch.target_names) < 2:
         raise ValueError(f"{data} must hold at least 2 classes; got {list(map(str, bunch.target_names))}.")
     samples = bunch.get("images", bunch.data)

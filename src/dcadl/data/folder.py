@@ -183,5 +183,5 @@ def _classes_left(listing: Listing, kept: list[int]) -> tuple[Any, list[str]]:
 def _complaint(bad: list[ValueError], shown: int = 20) -> str:
     lines = [f"  {error}" for error in bad[:shown]]
     more = [f"  … and {len(bad) - shown} more"] if len(bad) > shown else []
-    head = f'{len(bad)} files cannot be read (on_error="skip" leaves them out):'
+    head = f'{len(bad)} files cannot be read (on_error="skip", or --skip-unreadable, leaves them out):'
     return "\n".join([head, *lines, *more])
