@@ -131,6 +131,7 @@ def test_a_method_without_time_in_its_first_seed_is_not_tried_in_the_others(monk
 
     assert sorted(asked) == [("PatchRidge", 0), ("PatchRidge", 1), ("SADL", 0)]
     assert sum("no time" in line for line in lines) == 2
+    assert [line.partition(":")[0] for line in lines] == [f"{k} of 4" for k in (1, 2, 3, 4)]
     assert set(read_tuned(path)["digits"]["SADL"]) == {"seed0", "seed1"}
 
 

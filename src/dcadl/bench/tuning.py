@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,14 +75,11 @@ def tune_all(
     # Asked when a search is about to start, not when it is planned: the first seed is known by then.
     todo = (s for s in every if not done.has(s) and not done.hopeless(s))
     side_by_side = Parallel(n_jobs=jobs, pre_dispatch="n_jobs", return_as="generator_unordered")
-    yield from _kept(done, side_by_side(delayed(_found)(s, budget, threads) for s in todo))
-    yield from _kept(done, ((s, Choice({}, 1, None, 0.0)) for s in every if not done.has(s)))
-
-
-def _kept(done: _Done, found: Iterable[tuple[Search, Choice]]) -> Iterator[str]:
-    for search, choice in found:
+    found = side_by_side(delayed(_found)(s, budget, threads) for s in todo)
+    no_time = ((s, Choice({}, 1, None, 0.0)) for s in every if not done.has(s))
+    for search, choice in chain(found, no_time):
         done.keep(search, choice)
-        yield _line(search, choice)
+        yield f"{sum(map(done.has, every))} of {len(every)}: {_line(search, choice)}"
 
 
 def _found(search: Search, budget: Budget, threads: int | None) -> tuple[Search, Choice]:
