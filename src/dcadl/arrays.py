@@ -185,7 +185,7 @@ class Recorder:
     """Runs a pure function of arrays; on CUDA through torch, light ones recorded once and then played back.
 
     A pass over little data is hundreds of kernels that take less time to run than to launch. A recording
-    is kept for each `plan`, under which the function must launch the same kernels; `number` and the arrays
+    is kept for each `plan`, which must stand for one function and the same kernels; `number` and the arrays
     may change from call to call. Whatever else the function reads must stay where it is.
     """
 
@@ -302,4 +302,5 @@ def _record(
         graph.replay()
         return tuple(torch.clone(a) for a in outputs)
 
+    play.reads = function  # type: ignore[attr-defined]  # kept alive: the graph knows its arrays by address
     return play

@@ -92,3 +92,17 @@ def test_the_papers_rows_that_nobody_ran_are_in_the_table_all_the_same():
     assert "| HDL-2 |" in text
     assert "98.50 †" in text
     assert "99.57 ± 0.08" in text
+
+
+@pytest.mark.parametrize(
+    ("sources", "title"),
+    [
+        (["tuned", "tuned"], "DCADL (tuned)"),
+        (["tuned", "paper"], "DCADL (tuned in 1 of 2)"),
+        (["paper"], "DCADL"),
+    ],
+)
+def test_a_row_says_for_how_many_seeds_it_was_tuned(sources, title):
+    block = _block(*(_record("DCADL", seed, 0.9, source=source) for seed, source in enumerate(sources)))
+
+    assert next(row for row in block.rows if row.label == "DCADL").title == title

@@ -63,8 +63,8 @@ def test_slower_methods_get_fewer_candidates(fit_s, expected):
 
 def test_the_settings_own_folds_come_out_of_the_budget():
     """3 s, 3 folds: a fit of 0.5 s leaves 1.5 s for candidates of 1 s, or of half as many passes."""
-    assert tuning._affordable(0.5, 1.0, BUDGET) == 2
-    assert tuning._affordable(0.5, 0.5, BUDGET) == 4
+    assert tuning._affordable(0.5, 1.0, BUDGET) == 2  # the setting, and one in full
+    assert tuning._affordable(0.5, 0.5, BUDGET) == 4  # three in two rungs, which are two in full
 
 
 def test_the_classifiers_ridge_is_drawn_as_a_ratio():
@@ -82,6 +82,30 @@ def test_a_candidate_must_beat_the_setting_by_a_standard_error(better_by, kept):
     own = np.array([0.9, 0.8, 0.85])
 
     assert tuning.beats(own + better_by, own) is not kept
+
+
+@pytest.mark.parametrize("folds", range(2, 12))
+@pytest.mark.parametrize("better_by", [0.01, 1 / 3, 0.7])
+def test_one_better_fold_is_a_tie(folds, better_by):
+    """Mean and standard error are then the same number, up to rounding."""
+    own = np.full(folds, 0.1)
+
+    assert not tuning.beats(own + better_by * np.eye(folds)[0], own)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_the_winner_is_judged_on_as_many_samples_as_the_setting(monkeypatch, count):
+    monkeypatch.setattr(tuning, "_affordable", lambda fit_s, relative, budget: count)
+    judged = []
+    monkeypatch.setattr(tuning, "beats", lambda scores, own: judged.extend((scores, own)))
+    never_differ = ROW._replace(params={**ROW.params, "lam": 1.0})
+    monkeypatch.setattr(
+        tuning, "candidates", lambda method, seed, n: [{"lam": 1.0 + 1e-9 * k} for k in range(n)]
+    )
+
+    tuning.tune_one("digits", never_differ, 0, BUDGET)
+
+    np.testing.assert_array_equal(*judged)
 
 
 @pytest.mark.parametrize("wins", [True, False])
@@ -146,3 +170,27 @@ def test_searches_side_by_side_choose_as_one_after_the_other(tmp_path):
         found.append(read_tuned(path))
 
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("budget_s", "again"), [(6, 0), (3, 0), (60, 1)])
+def test_more_time_is_tried_where_there_was_none(monkeypatch, tmp_path, budget_s, again):
+    path, asked = tmp_path / "tuned.toml", []
+
+    def fake(name, row, seed, budget):
+        asked.append(seed)
+        return tuning.Choice({}, 1, None, 9.0)
+
+    monkeypatch.setattr(tuning, "tune_one", fake)
+    search = {
+        "datasets": ["digits"],
+        "methods": ["SADL"],
+        "repeats": 2,
+        "path": path,
+        "folds": 3,
+        "threads": 1,
+    }
+    list(tuning.tune_all(**search, budget_s=6))
+    asked.clear()
+    list(tuning.tune_all(**search, budget_s=budget_s))
+
+    assert len(asked) == again  # the first seed; it has no time again, so the other is not begun

@@ -5,17 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcadl import DCADL
+from dcadl import DCADL, arrays
 from dcadl.arrays import Recorder
 
-FAST = {
-    "n_atoms": 60,
-    "patch_shape": 4,
-    "stride": 2,
-    "max_iter": 6,
-    "tol": 0.0,
-    "random_state": 0,
-}  # 540 features
+MANY = {"n_atoms": 60, "patch_shape": 4}  # 540 features of a digit: the classifier takes steps
+FAST = MANY | {"stride": 2, "max_iter": 6, "tol": 0.0, "random_state": 0}
 
 
 @pytest.fixture(params=["torch:cuda", "cupy"])
@@ -44,7 +38,7 @@ def gap(a, b):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_fit_in_a_row_gives_numpys_model(gpu, wide_digits, weighted):
-    """The first runs its kernels one by one, the others play back what they recorded."""
+    """What runs for the first time is run as it is; from then on it is recorded and played back."""
     X, y = wide_digits
     weight = np.linspace(0.5, 1.5, len(y)) if weighted else None
     home = DCADL(**FAST).fit(X, y, sample_weight=weight)
@@ -57,22 +51,30 @@ def test_every_fit_in_a_row_gives_numpys_model(gpu, wide_digits, weighted):
         np.testing.assert_array_equal(away.predict(X), home.predict(X))
 
 
-def test_single_precision_agrees_to_four_digits(gpu, digits):
-    """No more atoms than a patch has values: those that depend on each other leave W less certain."""
-    few = FAST | {"n_atoms": 16}
+def test_single_precision_agrees_to_four_digits(gpu, rng):
+    """720 features by steps, no more atoms than a patch has values: W is certain."""
+    y = np.arange(400) % 10
+    X = rng.standard_normal((10, 16, 16))[y] + rng.standard_normal((400, 16, 16))
+    setting = FAST | {"n_atoms": 20, "patch_shape": 6}
 
-    home, away = (DCADL(**few, backend=backend).fit(*digits) for backend in ("numpy", gpu))
+    home, away = (DCADL(**setting, backend=b).fit(X.astype(np.float32), y) for b in ("numpy", gpu))
 
     assert gap(away.atoms_, home.atoms_) < 1e-4
     assert gap(away.coef_, home.coef_) < 1e-4
 
 
+@pytest.mark.parametrize("gpu", ["torch:cuda"], indirect=True)
 def test_a_recording_changes_nothing(gpu, wide_digits, monkeypatch):
+    made, record = [], arrays._record
+    monkeypatch.setattr(arrays, "_record", lambda *given: made.append(given) or record(*given))
     DCADL(**FAST, backend=gpu).fit(*wide_digits)
     recorded = DCADL(**FAST, backend=gpu).fit(*wide_digits)
+    assert made
+
+    made.clear()
     monkeypatch.setattr(Recorder, "LIGHT", 0)
     plain = DCADL(**FAST, backend=gpu).fit(*wide_digits)
-
+    assert not made
     assert gap(recorded.atoms_, plain.atoms_) < 1e-12
     assert gap(recorded.coef_, plain.coef_) < 1e-10
 

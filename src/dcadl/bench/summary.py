@@ -40,9 +40,10 @@ class Row(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Label, atoms, and whether parameters were tuned."""
-        tuned = bool(self.records) and all(r.get("source") == "tuned" for r in self.records)
-        notes = [str(self.atoms)] * (self.atoms is not None) + ["tuned"] * tuned
+        """Label, atoms, and for how many seeds parameters were tuned."""
+        tuned, n = sum(r.get("source") == "tuned" for r in self.records), len(self.records)
+        how = ["tuned" if tuned == n else f"tuned in {tuned} of {n}"] if tuned else []
+        notes = [str(self.atoms)] * (self.atoms is not None) + how
         return f"{self.label} ({', '.join(notes)})" if notes else self.label
 
     def mean(self, field: str) -> float | None:

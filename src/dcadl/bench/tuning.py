@@ -65,24 +65,24 @@ def tune_all(
 ) -> Iterator[str]:
     """Search for every method, data set and seed that `path` lacks; keep each choice; a line on each.
 
-    Seed by seed: a method that had no time to search in its first seed is not tried in those that follow.
+    Seed by seed: once a method had no time to search in its first seed, no other of its seeds is begun.
     """
     done = _Done(path, budget_s, repeats, folds)
     rows = [(name, row) for name in datasets for row in settings(name, methods)]
     tunable = [(name, row) for name, row in rows if row.method in paper()["spaces"]]
     every = [Search(*row, seed) for seed in range(repeats) for row in tunable]
     budget = Budget(budget_s / repeats, folds)
-    # Asked when a search is about to start, not when it is planned: the first seed is known by then.
+    # Asked when a search is about to begin, not when it is planned: some first seeds are known by then.
     todo = (s for s in every if not done.has(s) and not done.hopeless(s))
-    side_by_side = Parallel(n_jobs=jobs, pre_dispatch="n_jobs", return_as="generator_unordered")
-    found = side_by_side(delayed(_found)(s, budget, threads) for s in todo)
+    workers = Parallel(n_jobs=jobs, pre_dispatch="n_jobs", batch_size=1, return_as="generator_unordered")
+    found = workers(delayed(_choice_of)(s, budget, threads) for s in todo)
     no_time = ((s, Choice({}, 1, None, 0.0)) for s in every if not done.has(s))
     for search, choice in chain(found, no_time):
         done.keep(search, choice)
         yield f"{sum(map(done.has, every))} of {len(every)}: {_line(search, choice)}"
 
 
-def _found(search: Search, budget: Budget, threads: int | None) -> tuple[Search, Choice]:
+def _choice_of(search: Search, budget: Budget, threads: int | None) -> tuple[Search, Choice]:
     with threadpool_limits(limits=threads):
         return search, tune_one(*search, budget)
 
@@ -99,6 +99,7 @@ def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget
     Folds differ by chance: the best must beat the setting by one standard error of the paired differences.
     """
     start = time.perf_counter()
+    X, y = X[len(y) % FACTOR :], y[len(y) % FACTOR :]  # all of them are then three thirds: folds are paired
     model = find_class(row.method)(**row.params)
     if "random_state" in model.get_params():
         model.set_params(random_state=seed)
@@ -127,7 +128,8 @@ def _best(
         [{key: [value] for key, value in point.items()} for point in points],
         factor=FACTOR,
         cv=folds,
-        min_resources=max(len(y) // FACTOR, 1),  # on fewer samples other ridges are best
+        # A third: on fewer samples other ridges are best. All, where there are too few for a second rung.
+        min_resources=len(y) // FACTOR if len(points) >= FACTOR else len(y),
         random_state=folds.random_state,
         refit=False,
         error_score=0.0,  # parameters under which a method fails are bad ones
@@ -138,8 +140,11 @@ def _best(
 
 
 def beats(scores: np.ndarray, own: np.ndarray) -> bool:
-    """Whether the mean difference over folds is more than its standard error."""
-    return bool(np.mean(scores - own) > stats.sem(scores - own))
+    """Whether the mean difference over folds is more than its standard error.
+
+    Where one fold alone differs, both are the same number: no matter how it is rounded, that is not more.
+    """
+    return bool(np.mean(scores - own) > (1 + 1e-9) * stats.sem(scores - own))
 
 
 def candidates(method: str, seed: int, count: int) -> list[dict[str, Any]]:
@@ -152,12 +157,12 @@ def candidates(method: str, seed: int, count: int) -> list[dict[str, Any]]:
 def _affordable(fit_s: float, relative: float, budget: Budget) -> int:
     """Candidates that there is time for: the setting itself, and those whose halving takes what it leaves.
 
-    The halving has two rungs, each as long as a third of its candidates in full; one of them takes
-    `relative` times as long as the setting.
+    The halving has two rungs, each as long as a third of its candidates in full; fewer than three are run
+    in full. One of them takes `relative` times as long as the setting.
     """
     left = budget.seconds - fit_s * budget.folds
-    per_candidate = fit_s * relative * budget.folds * 2 / FACTOR
-    return int(max(1, min(MOST_CANDIDATES, 1 + left / max(per_candidate, 1e-9))))
+    others = left / max(fit_s * relative * budget.folds, 1e-9)  # in full
+    return int(max(1, min(MOST_CANDIDATES, 1 + max(min(others, FACTOR - 1), others * FACTOR / 2))))
 
 
 def _relative_length(row: Setting) -> float:
@@ -175,8 +180,8 @@ def _distribution(spec: Any) -> Any:
 
 def _point(space: dict[str, Any], draw: dict[str, Any]) -> dict[str, Any]:
     """The parameters that a draw means: some are drawn as multiples of others."""
-    times = {key: spec["of"] for key, spec in space.items() if isinstance(spec, dict) and "of" in spec}
-    return {key: _rounded(value * draw[times[key]] if key in times else value) for key, value in draw.items()}
+    base = {key: spec["of"] for key, spec in space.items() if isinstance(spec, dict) and "of" in spec}
+    return {key: _rounded(value * draw[base[key]] if key in base else value) for key, value in draw.items()}
 
 
 def _rounded(value: Any) -> Any:
@@ -195,12 +200,18 @@ class _Done:
         self._facts = {"budget_s": round(budget_s / repeats, 3), "folds": folds}
 
     def has(self, search: Search) -> bool:
-        return f"seed{search.seed}" in self._known("tuned", search)
+        """Whether there is a choice that this much time would not change."""
+        seed = f"seed{search.seed}"
+        how = self._known("searches", search).get(seed, {"cross_validated": None})
+        return seed in self._known("tuned", search) and ("cross_validated" in how or self._no_longer(how))
 
     def hopeless(self, search: Search) -> bool:
         """Whether the first seed had no time to search, in as much time."""
         first = self._known("searches", search).get("seed0")
-        return first is not None and "cross_validated" not in first and self._facts.items() <= first.items()
+        return first is not None and "cross_validated" not in first and self._no_longer(first)
+
+    def _no_longer(self, how: dict[str, Any]) -> bool:
+        return bool(self._facts["budget_s"] <= how["budget_s"] and self._facts["folds"] >= how["folds"])
 
     def keep(self, search: Search, choice: Choice) -> None:
         """On disk, whole, before the next search."""

@@ -79,7 +79,10 @@ def tune(
         int, typer.Option(min=2, help="Of the cross-validation inside each training split.")
     ] = 10,
     jobs: Annotated[int, typer.Option(min=1, help="Searches side by side.")] = 1,
-    threads: Threads = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="Threads of each search; default: all cores, shared by the jobs."),
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="TOML that `dcadl bench` reads.")] = Path(
         "tuned.toml"
     ),

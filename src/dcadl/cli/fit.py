@@ -51,7 +51,7 @@ def fit(
     size: Annotated[str | None, typer.Option(help="Resize pictures to HxW, such as 48x42.")] = None,
     color: Annotated[bool, typer.Option("--color", help="Keep three channels instead of grey.")] = False,
     skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read, and say so.")
+        bool, typer.Option("--skip-unreadable", help="Of a folder: leave out pictures that cannot be read.")
     ] = False,
     patch: Annotated[
         str | None, typer.Option(help="Size of an atom: N or HxW. Without: the whole image.")
@@ -108,7 +108,7 @@ def fit(
         )
         check_cluster(cls, dask, workers)
         wanted = parse_shape(size, "--size") or (setting.size if setting else None)
-        samples = read_data(data, wanted, color, skip=skip_unreadable)
+        samples = _read(data, wanted, color, skip_unreadable)
         parts = _split(samples, holdout, per_class, seed)
         with on_cluster(dask, workers) as spread:
             seconds = _train(model, samples, parts.train, spread, _fit_options(cls, checkpoint))
@@ -128,6 +128,15 @@ def check_output(path: Path) -> None:
 
 def _seeded(cls: type, seed: int) -> dict[str, Any]:
     return {"random_state": seed} if "random_state" in cls().get_params() else {}
+
+
+def _read(data: str, size: Any, color: bool, skip: bool) -> Labelled:
+    from dcadl.data.folder import UnreadablePicturesError
+
+    try:
+        return read_data(data, size, color, skip=skip)
+    except UnreadablePicturesError as error:
+        raise ValueError(f"{error}\n--skip-unreadable leaves them out.") from error
 
 
 def _split(samples: Labelled, holdout: float | None, per_class: int | None, seed: int) -> Parts:

@@ -18,6 +18,10 @@ from dcadl.data.rows import MappedRows, Rows
 OnError = Literal["raise", "skip"]
 
 
+class UnreadablePicturesError(ValueError):
+    """Some files that should be pictures are none; the message names them."""
+
+
 class Listing(NamedTuple):
     """What a folder of classes holds, before anything is decoded."""
 
@@ -74,7 +78,7 @@ def image_folder(
     with rows:
         kept, bad = _collect(listing.files, outcomes, rows)
         if bad and (on_error == "raise" or not kept):
-            raise ValueError(_complaint(bad))
+            raise UnreadablePicturesError(_complaint(bad))
         images = rows.finish()
     files = [str(listing.files[i]) for i in kept]
     target, names = _classes_left(listing, kept)
@@ -183,5 +187,5 @@ def _classes_left(listing: Listing, kept: list[int]) -> tuple[Any, list[str]]:
 def _complaint(bad: list[ValueError], shown: int = 20) -> str:
     lines = [f"  {error}" for error in bad[:shown]]
     more = [f"  … and {len(bad) - shown} more"] if len(bad) > shown else []
-    head = f'{len(bad)} files cannot be read (on_error="skip", or --skip-unreadable, leaves them out):'
+    head = f'{len(bad)} files cannot be read (on_error="skip" leaves them out):'
     return "\n".join([head, *lines, *more])

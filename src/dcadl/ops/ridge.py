@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, array_namespace, device_of, inverse_factor, plainly, spd_solver, wide
 
@@ -31,61 +31,55 @@ def add_to_diagonal(G: Array, value: float | Array) -> Array:
     return G + value * xp.eye(G.shape[0], dtype=G.dtype, device=device_of(G))
 
 
+class System(NamedTuple):
+    """product(X, *held) = B, to be solved by steps."""
+
+    product: Callable[..., Array]  # positive definite
+    precondition: Callable[[Array], Array] = lambda residual: residual  # close to the inverse of `product`
+    dust: float = DUST
+
+
 def block_conjugate_gradient(
-    product: Callable[..., Array],
+    system: System,
     X: Array,
     residual: Array,
     steps: int,
-    dust: float = DUST,
-    precondition: Callable[[Array], Array] | None = None,
     held: Sequence[Any] = (),
     run: Callable[..., tuple[Array, ...]] = plainly,
 ) -> Array:
-    """`steps` steps towards product(X, *held) = B from a warm start X; `residual` is B − product(X, *held).
+    """`steps` steps from a warm start X, where `residual` is B − product(X, *held).
 
     The columns share their directions: each step minimises ½⟨X, product(X)⟩ − ⟨B, X⟩ exactly over the
-    span of as many new directions as there are columns, so that it is lower after every step. A
-    `precondition` close to the inverse of `product` points the directions at the solution. `run` is given
-    every step but the last: a pure function, and its arrays, `held` among them.
+    span of as many new directions as there are columns, so that it is lower after every step. `run` is
+    given every step but the last: a pure function, and its arrays, `held` among them.
     """
-    turn = precondition or _unturned
-    toward = turn(residual)
-    step = partial(_conjugate_step, product, turn, dust)
+    toward = system.precondition(residual)
     for _ in range(steps - 1):
-        X, residual, toward = run(step, X, residual, toward, *held)
-    return _move(product, dust, X, residual, toward, held)[0] if steps else X
+        X, residual, toward = run(partial(_conjugate_step, system), X, residual, toward, *held)
+    return _move(system, X, residual, toward, held)[0] if steps else X
 
 
 def _conjugate_step(
-    product: Callable[..., Array],
-    turn: Callable[[Array], Array],
-    dust: float,
-    X: Array,
-    residual: Array,
-    toward: Array,
-    *held: Any,
+    system: System, X: Array, residual: Array, toward: Array, *held: Any
 ) -> tuple[Array, Array, Array]:
     """One step, the residual after it, and the directions of the next: conjugate to those so far."""
-    X, D, image, K, along = _move(product, dust, X, residual, toward, held)
+    X, D, image, K, along = _move(system, X, residual, toward, held)
     residual = residual - image @ along
-    toward = turn(residual)
+    toward = system.precondition(residual)
     return X, residual, toward - D @ (K.T @ (K @ (image.T @ toward)))
 
 
 def _move(
-    product: Callable[..., Array], dust: float, X: Array, residual: Array, toward: Array, held: Sequence[Any]
+    system: System, X: Array, residual: Array, toward: Array, held: Sequence[Any]
 ) -> tuple[Array, Array, Array, Array, Array]:
     """X at its best over the span of `toward`; D, its product, K with KᵀK = (DᵀMD)⁻¹; the step along D."""
     eye = array_namespace(X).eye(X.shape[1], dtype=X.dtype, device=device_of(X))
-    D = toward @ inverse_factor(_damped(toward.T @ toward, dust, eye), eye).T  # orthonormal, but for dust
-    image = product(D, *held)
-    K = inverse_factor(_damped(D.T @ image, dust, eye), eye)
+    factor = inverse_factor(_damped(toward.T @ toward, system.dust, eye), eye)
+    D = toward @ factor.T  # orthonormal, but for dust
+    image = system.product(D, *held)
+    K = inverse_factor(_damped(D.T @ image, system.dust, eye), eye)
     along = K.T @ (K @ (D.T @ residual))
     return X + D @ along, D, image, K, along
-
-
-def _unturned(residual: Array) -> Array:
-    return residual
 
 
 def _damped(M: Array, dust: float, eye: Array) -> Array:

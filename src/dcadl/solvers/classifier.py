@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, array_namespace, plainly, spd_solver, wide, zeros
 from dcadl.ops.codes import by_image, by_patch, sum_over_rows, weigh
-from dcadl.ops.ridge import add_to_diagonal, block_conjugate_gradient
+from dcadl.ops.ridge import System, add_to_diagonal, block_conjugate_gradient
 from dcadl.solvers.walk import Walk
 
 SMALL_GRAM = 512  # features up to which a solution costs less than a step
@@ -83,6 +83,7 @@ def lower_classifier(
     residual = slope - regression.lam3 * W.T
     if metric is None:
         return _solved(regression, codes, W, residual)
+    # One step, which is not recorded by itself: the whole pass may be.
     return _stepped(regression, codes, W, residual, metric, 1, STEP_DUST)
 
 
@@ -109,12 +110,13 @@ def _stepped(
     dust: float,
 ) -> Array:
     """Some block conjugate-gradient steps from W."""
-    product = partial(_product, regression)
+    system = System(partial(_product, regression), metric.solve, dust)
 
-    def run(step: Callable[..., tuple[Array, ...]], *arrays: Any) -> tuple[Array, ...]:
-        return regression.run(lambda plan, number, *arrays: step(*arrays), ("step", dust), 0.0, *arrays)
+    def recorded(step: Callable[..., tuple[Array, ...]], *arrays: Any) -> tuple[Array, ...]:
+        plan = "step", dust, id(metric)  # a recording reads the metric where it lies
+        return regression.run(lambda plan, number, *arguments: step(*arguments), plan, 0.0, *arrays)
 
-    return block_conjugate_gradient(product, W.T, residual, steps, dust, metric.solve, codes, run).T
+    return block_conjugate_gradient(system, W.T, residual, steps, codes, recorded).T
 
 
 def _product(regression: Regression, D: Array, *codes: Any) -> Array:
