@@ -113,8 +113,8 @@ def _stepped(
     system = System(partial(_product, regression), metric.solve, dust)
 
     def recorded(step: Callable[..., tuple[Array, ...]], *arrays: Any) -> tuple[Array, ...]:
-        plan = "step", dust, id(metric)  # a recording reads the metric where it lies
-        return regression.run(lambda plan, number, *arguments: step(*arguments), plan, 0.0, *arrays)
+        # A recording keeps the metric that it was made with, and any metric will do.
+        return regression.run(lambda plan, number, *given: step(*given), ("step", dust), 0.0, *arrays)
 
     return block_conjugate_gradient(system, W.T, residual, steps, codes, recorded).T
 
