@@ -62,7 +62,7 @@ def test_slower_methods_get_fewer_candidates(fit_s, expected):
 
 
 def test_the_settings_own_folds_come_out_of_the_budget():
-    """3 s, 3 folds: a fit of 0.5 s leaves 1.5 s for candidates of 1 s, or of half as many passes."""
+    """3 s, 3 folds: a fit of 0.5 s leaves 1.5 s: one candidate in full, or two of half as many passes."""
     assert tuning._affordable(0.5, 1.0, BUDGET) == 2  # the setting, and one in full
     assert tuning._affordable(0.5, 0.5, BUDGET) == 4  # three in two rungs, which are two in full
 
