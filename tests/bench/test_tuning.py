@@ -1,7 +1,10 @@
 """Tuning: nested, within its budget, kept after each search."""
 
+import time
+
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_limits
 
 from dcadl.bench import problems, tuning
@@ -18,7 +21,7 @@ def one_thread():
 
 
 def _without_clock(monkeypatch):
-    monkeypatch.setattr(tuning, "_affordable", lambda fit_s, relative, budget: 6)
+    monkeypatch.setattr(tuning, "_affordable", lambda *_: 6)
 
 
 def test_poisoned_test_labels_and_images_leave_the_choice_unchanged(monkeypatch):
@@ -56,15 +59,41 @@ def test_candidates_are_points_of_the_space():
     assert all(set(point) == set(paper()["spaces"]["DCADL"]) for point in points)
 
 
-@pytest.mark.parametrize(("fit_s", "expected"), [(1e-6, tuning.MOST_CANDIDATES), (10.0, 1)])
-def test_slower_methods_get_fewer_candidates(fit_s, expected):
-    assert tuning._affordable(fit_s, 1.0, BUDGET) == expected
+@pytest.mark.parametrize(
+    ("enough_for", "others"),  # in full
+    [(0.9, 0), (1.9, 1), (2.0, 3), (3.3, 3), (3.4, 4), (4.0, 6), (1e9, tuning.MOST_CANDIDATES - 1)],
+)
+def test_as_many_candidates_as_there_is_time_for(enough_for, others):
+    """Three make three thirds and the best one in full; four make four thirds and the best two."""
+    assert tuning._count(enough_for * 0.5, 0.5) == 1 + others
 
 
-def test_the_settings_own_folds_come_out_of_the_budget():
-    """3 s, 3 folds: a fit of 0.5 s leaves 1.5 s: one candidate in full, or two of half as many passes."""
-    assert tuning._affordable(0.5, 1.0, BUDGET) == 2  # the setting, and one in full
-    assert tuning._affordable(0.5, 0.5, BUDGET) == 4  # three in two rungs, which are two in full
+class Sleeper(ClassifierMixin, BaseEstimator):
+    """Fits in a known time."""
+
+    def __init__(self, sample_s=0.0, lam=1.0):
+        self.sample_s, self.lam = sample_s, lam
+
+    def fit(self, X, y):
+        time.sleep(self.sample_s * len(y))
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+@pytest.mark.parametrize("slower", [1.0, 4.0])
+def test_a_search_keeps_to_its_time_when_candidates_are_slower_than_the_setting(monkeypatch, slower):
+    X, y = np.zeros((60, 2)), np.repeat([0, 1], 30)
+    points = [{"sample_s": 0.001 * slower, "lam": 1.0 + k} for k in range(tuning.MOST_CANDIDATES)]
+    monkeypatch.setattr(tuning, "build", lambda row, seed: Sleeper(0.001))
+    monkeypatch.setattr(tuning, "candidates", lambda method, seed, n: points[:n])
+
+    choice = tuning.choose(ROW, X, y, 0, tuning.Budget(2.0, 3))
+
+    assert choice.candidates > 2
+    assert 1.0 < choice.spent_s < 2.5
 
 
 def test_the_classifiers_ridge_is_drawn_as_a_ratio():
@@ -95,7 +124,7 @@ def test_one_better_fold_is_a_tie(folds, better_by):
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_the_winner_is_judged_on_as_many_samples_as_the_setting(monkeypatch, count):
-    monkeypatch.setattr(tuning, "_affordable", lambda fit_s, relative, budget: count)
+    monkeypatch.setattr(tuning, "_affordable", lambda *_: count)
     judged = []
     monkeypatch.setattr(tuning, "beats", lambda scores, own: judged.extend((scores, own)))
     never_differ = ROW._replace(params={**ROW.params, "lam": 1.0})
@@ -130,7 +159,7 @@ def test_no_time_to_search_keeps_the_setting():
 def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(monkeypatch, tmp_path):
     path, asked = tmp_path / "tuned.toml", []
 
-    def fake(name, row, seed, budget):
+    def fake(name, row, seed, budget, threads):
         asked.append((row.label, seed))
         return tuning.Choice({"lam": 0.5 + seed}, 3, 0.9, 1.0)
 
@@ -146,7 +175,7 @@ def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(monkeypat
 def test_a_method_without_time_in_its_first_seed_is_not_tried_in_the_others(monkeypatch, tmp_path):
     path, asked = tmp_path / "tuned.toml", []
 
-    def fake(name, row, seed, budget):
+    def fake(name, row, seed, budget, threads):
         asked.append((row.label, seed))
         return tuning.Choice({}, 1, None, 9.0) if row.label == "SADL" else tuning.Choice({}, 3, 0.9, 1.0)
 
@@ -176,7 +205,7 @@ def test_searches_side_by_side_choose_as_one_after_the_other(tmp_path):
 def test_more_time_is_tried_where_there_was_none(monkeypatch, tmp_path, budget_s, again):
     path, asked = tmp_path / "tuned.toml", []
 
-    def fake(name, row, seed, budget):
+    def fake(name, row, seed, budget, threads):
         asked.append(seed)
         return tuning.Choice({}, 1, None, 9.0)
 

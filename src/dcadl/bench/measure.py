@@ -29,9 +29,21 @@ WARM_UP_PER_CLASS = 2
 
 def measure(model: Any, fold: Fold, threads: int | None = None) -> dict[str, Any]:
     """Accuracy, times, memory and size of one fitted model, as plain values; with so many threads."""
-    _warm_up(model, fold)
+    warm_up(model, fold.X_train, fold.y_train)
     with threadpool_limits(limits=threads):  # only now: the warm-up may have loaded a library with threads
         return _measured(model, fold)
+
+
+def warm_up(model: Any, X: np.ndarray, y: np.ndarray) -> None:
+    """Imports inside functions, thread pools and caches are ready before the clock starts."""
+    few = np.concatenate([np.flatnonzero(y == c)[:WARM_UP_PER_CLASS] for c in np.unique(y)])
+    small = clone(model)
+    if "max_iter" in small.get_params():
+        small.set_params(max_iter=1)
+    # A method may need more samples than a warm-up has: then it starts cold, which is its own fit's business.
+    with suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        small.fit(X[few], y[few]).predict(X[few[:2]])
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -101,20 +113,6 @@ def _scores(predicted: np.ndarray, fold: Fold) -> dict[str, Any]:
         # place in the data set, true class, predicted class: all that a confusion matrix needs
         "errors": [[int(fold.test[i]), int(fold.y_test[i]), int(predicted[i])] for i in wrong],
     }
-
-
-def _warm_up(model: Any, fold: Fold) -> None:
-    """Imports inside functions, thread pools and caches are ready before the clock starts."""
-    few = np.concatenate(
-        [np.flatnonzero(fold.y_train == c)[:WARM_UP_PER_CLASS] for c in np.unique(fold.y_train)]
-    )
-    small = clone(model)
-    if "max_iter" in small.get_params():
-        small.set_params(max_iter=1)
-    # A method may need more samples than a warm-up has: then it starts cold, which is its own fit's business.
-    with suppress(Exception), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        small.fit(fold.X_train[few], fold.y_train[few]).predict(fold.X_test[:2])
 
 
 def _median(call: Callable[[], Any]) -> float:

@@ -18,7 +18,7 @@ from dcadl.bench.environment import environment
 from dcadl.bench.measure import measure
 from dcadl.bench.pictures import packed_atoms
 from dcadl.bench.problems import fold, problem
-from dcadl.bench.settings import Setting, find_class, settings, with_tuned
+from dcadl.bench.settings import Setting, build, settings, with_tuned
 
 Watch = Callable[[str, "Run", "records.Record | None"], None]  # event, run, its record
 
@@ -113,11 +113,7 @@ class _Spent:
 
 
 def _outcome(run: Run, threads: int | None) -> dict[str, Any]:
-    cls = find_class(run.setting.method)
-    params = dict(run.setting.params)
-    if "random_state" in cls().get_params():
-        params["random_state"] = run.seed
-    model = cls(**params)
+    model = build(run.setting, run.seed)
     outcome = measure(model, fold(problem(run.dataset), run.seed), threads)
     return outcome | {"atoms": packed_atoms(model) if run.seed == 0 else None}
 

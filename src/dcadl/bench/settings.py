@@ -89,6 +89,12 @@ def find_class(method: str) -> type:
     return getattr(estimators, method)
 
 
+def build(setting: Setting, seed: int) -> Any:
+    """The method of that setting, unfitted; what is random in it comes from the seed."""
+    model = find_class(setting.method)(**setting.params)
+    return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
+
+
 def read_tuned(path: str | Path, table: str = "tuned") -> dict[str, Any]:
     """Parameters that `dcadl tune` chose: data set → label → seed → parameters."""
     try:

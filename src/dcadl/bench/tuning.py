@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 import warnings
 from collections.abc import Iterator
-from functools import partial
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +20,9 @@ from sklearn.experimental import enable_halving_search_cv  # noqa: F401 (opens t
 from sklearn.model_selection import HalvingGridSearchCV, ParameterSampler, StratifiedKFold, cross_val_score
 from threadpoolctl import threadpool_limits
 
-from dcadl.bench.measure import seconds
+from dcadl.bench.measure import seconds, warm_up
 from dcadl.bench.problems import fold, problem
-from dcadl.bench.settings import Setting, find_class, paper, read_tuned, settings
+from dcadl.bench.settings import Setting, build, paper, read_tuned, settings
 from dcadl.estimators.files import write_atomically
 
 FACTOR = 3  # of the halving: all candidates see a third of the samples, the best third of them see all
@@ -83,14 +84,15 @@ def tune_all(
 
 
 def _choice_of(search: Search, budget: Budget, threads: int | None) -> tuple[Search, Choice]:
-    with threadpool_limits(limits=threads):
-        return search, tune_one(*search, budget)
+    return search, tune_one(*search, budget, threads)
 
 
-def tune_one(name: str, row: Setting, seed: int, budget: Budget) -> Choice:
+def tune_one(name: str, row: Setting, seed: int, budget: Budget, threads: int | None = None) -> Choice:
     """The parameters that do best in cross-validation on the training rows of one split."""
     train = fold(problem(name), seed)
-    return choose(row, train.X_train, train.y_train, seed, budget)
+    warm_up(build(row, seed), train.X_train, train.y_train)
+    with threadpool_limits(limits=threads):  # only now: the warm-up may have loaded a library with threads
+        return choose(row, train.X_train, train.y_train, seed, budget)
 
 
 def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget) -> Choice:
@@ -100,16 +102,11 @@ def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget
     """
     start = time.perf_counter()
     X, y = X[len(y) % FACTOR :], y[len(y) % FACTOR :]  # all of them are then three thirds: folds are paired
-    model = find_class(row.method)(**row.params)
-    if "random_state" in model.get_params():
-        model.set_params(random_state=seed)
+    model = build(row, seed)
     folds = StratifiedKFold(budget.folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # short fits of the search need not converge
-        fit = partial(clone(model).fit, X, y)
-        first = seconds(fit)
-        usual = min(first, seconds(fit)) if first < 1 else first  # the first may be cold
-        count = _affordable(usual, _relative_length(row), budget)
+        count = _affordable(model, _typical(row.method, seed), X, y, folds, start + budget.seconds)
         if count < 2:
             return Choice({}, 1, None, time.perf_counter() - start)
         best, scores = _best(model, candidates(row.method, seed, count - 1), X, y, folds)
@@ -154,22 +151,41 @@ def candidates(method: str, seed: int, count: int) -> list[dict[str, Any]]:
     return [_point(space, draw) for draw in ParameterSampler(draws, count, random_state=seed)]
 
 
-def _affordable(fit_s: float, relative: float, budget: Budget) -> int:
-    """Candidates that there is time for: the setting itself, and those whose halving takes what it leaves.
+def _affordable(
+    model: Any, typical: dict[str, Any], X: np.ndarray, y: np.ndarray, folds: StratifiedKFold, deadline: float
+) -> int:
+    """Candidates that there is time for, by one fold of the setting and one of a typical candidate."""
+    own_s = folds.n_splits * _fold_seconds(model, X, y, folds)
+    if own_s >= deadline - time.perf_counter():
+        return 1
+    other_s = folds.n_splits * _fold_seconds(clone(model).set_params(**typical), X, y, folds)
+    return _count(deadline - time.perf_counter() - own_s, other_s)
 
-    The halving has two rungs, each as long as a third of its candidates in full; fewer than three are run
-    in full. One of them takes `relative` times as long as the setting.
-    """
-    left = budget.seconds - fit_s * budget.folds
-    others = left / max(fit_s * relative * budget.folds, 1e-9)  # in full
-    return int(max(1, min(MOST_CANDIDATES, 1 + max(min(others, FACTOR - 1), others * FACTOR / 2))))
+
+def _fold_seconds(model: Any, X: np.ndarray, y: np.ndarray, folds: StratifiedKFold) -> float:
+    """What one fold takes, fit and score; parameters under which a method fails take what they took."""
+
+    def one() -> None:
+        with suppress(ValueError):
+            cross_val_score(clone(model), X, y, cv=[next(folds.split(X, y))])
+
+    return seconds(one)
 
 
-def _relative_length(row: Setting) -> float:
-    """How long a candidate takes, against the setting as it stands: by its number of passes."""
-    passes = paper()["spaces"][row.method].get("max_iter")
-    own = row.params.get("max_iter")
-    return 1.0 if passes is None or own is None else float(np.mean(passes["any"])) / own
+def _count(left_s: float, other_s: float) -> int:
+    """The setting itself, and as many others as what it leaves is enough for, at `other_s` each in full."""
+    return 1 + max(n for n in range(MOST_CANDIDATES) if _in_full(n) * other_s <= max(left_s, 0.0))
+
+
+def _in_full(n: int) -> float:
+    """The length of a halving in candidates run on all samples: a third of each, and the best third."""
+    return n if n < FACTOR else n / FACTOR + math.ceil(n / FACTOR)
+
+
+def _typical(method: str, seed: int) -> dict[str, Any]:
+    """A candidate that makes as many passes as the average one."""
+    point, space = candidates(method, seed, 1)[0], paper()["spaces"][method]
+    return point | ({"max_iter": round(np.mean(space["max_iter"]["any"]))} if "max_iter" in space else {})
 
 
 def _distribution(spec: Any) -> Any:
