@@ -65,17 +65,17 @@ def test_candidates_are_points_of_the_space():
 )
 def test_as_many_candidates_as_there_is_time_for(enough_for, others):
     """Three make three thirds and the best one in full; four make four thirds and the best two."""
-    assert tuning._count(enough_for * 0.5, 0.5) == 1 + others
+    assert tuning._count(enough_for * 3.0, 1.0, 3.0) == 1 + others
 
 
 class Sleeper(ClassifierMixin, BaseEstimator):
     """Fits in a known time."""
 
-    def __init__(self, sample_s=0.0, lam=1.0):
-        self.sample_s, self.lam = sample_s, lam
+    def __init__(self, sample_s=0.0, start_s=0.0, lam=1.0):
+        self.sample_s, self.start_s, self.lam = sample_s, start_s, lam
 
     def fit(self, X, y):
-        time.sleep(self.sample_s * len(y))
+        time.sleep(self.start_s + self.sample_s * len(y))
         self.classes_ = np.unique(y)
         return self
 
@@ -83,11 +83,18 @@ class Sleeper(ClassifierMixin, BaseEstimator):
         return np.full(len(X), self.classes_[0])
 
 
-@pytest.mark.parametrize("slower", [1.0, 4.0])
-def test_a_search_keeps_to_its_time_when_candidates_are_slower_than_the_setting(monkeypatch, slower):
+@pytest.mark.parametrize(
+    ("slower", "sample_s", "start_s"),
+    [(1.0, 0.001, 0.0), (4.0, 0.001, 0.0), (1.0, 0.0, 0.04)],
+    ids=["alike", "slow candidates", "no shorter with fewer samples"],
+)
+def test_a_search_keeps_to_its_time(monkeypatch, slower, sample_s, start_s):
     X, y = np.zeros((60, 2)), np.repeat([0, 1], 30)
-    points = [{"sample_s": 0.001 * slower, "lam": 1.0 + k} for k in range(tuning.MOST_CANDIDATES)]
-    monkeypatch.setattr(tuning, "build", lambda row, seed: Sleeper(0.001))
+    points = [
+        {"sample_s": sample_s * slower, "start_s": start_s * slower, "lam": 1.0 + k}
+        for k in range(tuning.MOST_CANDIDATES)
+    ]
+    monkeypatch.setattr(tuning, "build", lambda row, seed: Sleeper(sample_s, start_s))
     monkeypatch.setattr(tuning, "candidates", lambda method, seed, n: points[:n])
 
     choice = tuning.choose(ROW, X, y, 0, tuning.Budget(2.0, 3))

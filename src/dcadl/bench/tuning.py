@@ -154,32 +154,38 @@ def candidates(method: str, seed: int, count: int) -> list[dict[str, Any]]:
 def _affordable(
     model: Any, typical: dict[str, Any], X: np.ndarray, y: np.ndarray, folds: StratifiedKFold, deadline: float
 ) -> int:
-    """Candidates that there is time for, by one fold of the setting and one of a typical candidate."""
+    """Candidates that there is time for, by one fold of the setting and of a typical candidate."""
     own_s = folds.n_splits * _fold_seconds(model, X, y, folds)
     if own_s >= deadline - time.perf_counter():
         return 1
-    other_s = folds.n_splits * _fold_seconds(clone(model).set_params(**typical), X, y, folds)
-    return _count(deadline - time.perf_counter() - own_s, other_s)
+    other = clone(model).set_params(**typical)
+    # Both rungs under the clock: a fit of a third of the samples need not take a third of the time.
+    third_s = folds.n_splits * _fold_seconds(other, X, y, folds, every=FACTOR)
+    full_s = folds.n_splits * _fold_seconds(other, X, y, folds)
+    return _count(deadline - time.perf_counter() - own_s, third_s, full_s)
 
 
-def _fold_seconds(model: Any, X: np.ndarray, y: np.ndarray, folds: StratifiedKFold) -> float:
+def _fold_seconds(model: Any, X: np.ndarray, y: np.ndarray, folds: StratifiedKFold, every: int = 1) -> float:
     """What one fold takes, fit and score; parameters under which a method fails take what they took."""
+    train, test = next(folds.split(X, y))
 
     def one() -> None:
         with suppress(ValueError):
-            cross_val_score(clone(model), X, y, cv=[next(folds.split(X, y))])
+            cross_val_score(clone(model), X, y, cv=[(train[::every], test[::every])])
 
     return seconds(one)
 
 
-def _count(left_s: float, other_s: float) -> int:
-    """The setting itself, and as many others as what it leaves is enough for, at `other_s` each in full."""
-    return 1 + max(n for n in range(MOST_CANDIDATES) if _in_full(n) * other_s <= max(left_s, 0.0))
+def _count(left_s: float, third_s: float, full_s: float) -> int:
+    """The setting itself, and as many others as what it leaves is enough for.
 
+    Fewer than three are run on all samples; more on a third of them, and the best third on all.
+    """
 
-def _in_full(n: int) -> float:
-    """The length of a halving in candidates run on all samples: a third of each, and the best third."""
-    return n if n < FACTOR else n / FACTOR + math.ceil(n / FACTOR)
+    def cost(n: int) -> float:
+        return n * full_s if n < FACTOR else n * third_s + math.ceil(n / FACTOR) * full_s
+
+    return 1 + max(n for n in range(MOST_CANDIDATES) if cost(n) <= max(left_s, 0.0))
 
 
 def _typical(method: str, seed: int) -> dict[str, Any]:
