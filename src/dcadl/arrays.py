@@ -231,9 +231,9 @@ def _on_cuda(x: Any) -> bool:
 def _cholesky(A: Any) -> Any:
     """The lower factor; on CUDA not a number where there is none, since an error would make us wait."""
     torch = _import_torch()
-    if not A.is_cuda:
-        return torch.linalg.cholesky(A)
     lower, trouble = torch.linalg.cholesky_ex(A)
+    if not A.is_cuda and trouble:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")  # as NumPy's face of it does
     return torch.where(trouble == 0, lower, torch.nan)
 
 

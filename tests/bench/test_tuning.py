@@ -163,6 +163,44 @@ def test_no_time_to_search_keeps_the_setting():
     assert (choice.params, choice.score) == ({}, None)
 
 
+class Picky(Sleeper):
+    """Fails under some parameters."""
+
+    def fit(self, X, y):
+        if self.lam > 1:
+            raise RuntimeError("lam is too large")
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_where_every_candidate_fails_the_setting_stays(monkeypatch, count):
+    monkeypatch.setattr(tuning, "build", lambda row, seed: Picky())
+    monkeypatch.setattr(tuning, "_count", lambda *_: count)
+    monkeypatch.setattr(tuning, "candidates", lambda method, seed, n: [{"lam": 2.0 + k} for k in range(n)])
+
+    choice = tuning.choose(ROW, np.zeros((60, 2)), np.repeat([0, 1], 30), 0, BUDGET)
+
+    assert choice.params == {"lam": 1.0}
+    assert choice.score == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_method_that_fails_is_named_and_the_others_are_still_searched(monkeypatch, tmp_path, jobs):
+    """Not with faked estimators: workers are processes of their own."""
+    path = tmp_path / "tuned.toml"
+    good, bad = ROW, ROW._replace(label="Broken", params={"patch_shape": 99})
+    monkeypatch.setattr(tuning, "settings", lambda name, methods: [bad, good])
+
+    lines = list(tuning.tune_all(["digits"], None, 1, path, budget_s=1e6, folds=2, threads=1, jobs=jobs))
+
+    assert set(read_tuned(path)["digits"]) == {"PatchRidge"}
+    broken = next(line for line in lines if "Broken" in line)
+    assert "failed: ValueError" in broken
+    assert "patch_shape" in broken
+    assert len(broken) < 600
+    assert sorted(line.partition(":")[0] for line in lines) == ["1 of 2", "2 of 2"]
+
+
 def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(monkeypatch, tmp_path):
     path, asked = tmp_path / "tuned.toml", []
 

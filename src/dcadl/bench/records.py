@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,10 @@ def _parsed(line: str, number: int, path: str | Path) -> Record:
     if record.get("format", 0) > FORMAT:
         raise ValueError(f"{path}, line {number}, has a newer format; upgrade dcadl.")
     return record
+
+
+def short(error: BaseException) -> str:
+    """One line on what went wrong, and where."""
+    last = traceback.extract_tb(error.__traceback__)[-1:] if error.__traceback__ else []
+    place = f" ({Path(last[0].filename).name}:{last[0].lineno})" if last else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}{place}"[:500]

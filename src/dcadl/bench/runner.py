@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
@@ -89,7 +88,7 @@ def run_one(run: Run, threads: int | None) -> records.Record:
             outcome = {"status": "ok", **_outcome(run, threads)}
         outcome["warnings"] = sorted({str(w.message) for w in caught})[:5]
     except Exception as error:
-        outcome = {"status": "failed", "error": _short(error)}
+        outcome = {"status": "failed", "error": records.short(error)}
     return {**record, **outcome, "wall_s": time.perf_counter() - start}
 
 
@@ -177,13 +176,7 @@ def _in_worker(workers: SimpleQueue[Worker], run: Run, options: Options) -> reco
         record = worker.call(run_one, run, options.threads)
     except BrokenProcessPool as error:  # killed, as for want of memory
         head = {**run.head(), "threads": options.threads, "environment": environment()}
-        record = {**head, "status": "failed", "error": _short(error), "wall_s": 0.0}
+        record = {**head, "status": "failed", "error": records.short(error), "wall_s": 0.0}
     finally:
         workers.put(worker)
     return {**record, "jobs": options.jobs}
-
-
-def _short(error: BaseException) -> str:
-    last = traceback.extract_tb(error.__traceback__)[-1:] if error.__traceback__ else []
-    place = f" ({Path(last[0].filename).name}:{last[0].lineno})" if last else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}{place}"[:500]

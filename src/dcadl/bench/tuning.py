@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from dcadl.bench.measure import seconds, warm_up
 from dcadl.bench.problems import fold, problem
+from dcadl.bench.records import short
 from dcadl.bench.settings import Setting, build, paper, read_tuned, settings
 from dcadl.estimators.files import write_atomically
 
@@ -43,6 +44,7 @@ class Choice(NamedTuple):
     candidates: int
     score: float | None  # mean accuracy over folds; None where there was no time to search
     spent_s: float
+    error: str | None = None  # why the method could not be run at all
 
 
 class Search(NamedTuple):
@@ -67,6 +69,7 @@ def tune_all(
     """Search for every method, data set and seed that `path` lacks; keep each choice; a line on each.
 
     Seed by seed: once a method had no time to search in its first seed, no other of its seeds is begun.
+    A method that fails is named and left out; the next start tries it again.
     """
     done = _Done(path, budget_s, repeats, folds)
     rows = [(name, row) for name in datasets for row in settings(name, methods)]
@@ -77,14 +80,24 @@ def tune_all(
     todo = (s for s in every if not done.has(s) and not done.hopeless(s))
     workers = Parallel(n_jobs=jobs, pre_dispatch="n_jobs", batch_size=1, return_as="generator_unordered")
     found = workers(delayed(_choice_of)(s, budget, threads) for s in todo)
-    no_time = ((s, Choice({}, 1, None, 0.0)) for s in every if not done.has(s))
+    failed: set[int] = set()
+    no_time = (
+        (s, Choice({}, 1, None, 0.0)) for k, s in enumerate(every) if not done.has(s) and k not in failed
+    )
     for search, choice in chain(found, no_time):
-        done.keep(search, choice)
-        yield f"{sum(map(done.has, every))} of {len(every)}: {_line(search, choice)}"
+        if choice.error is None:
+            done.keep(search, choice)
+        else:
+            failed.add(every.index(search))
+        yield f"{sum(map(done.has, every)) + len(failed)} of {len(every)}: {_line(search, choice)}"
 
 
 def _choice_of(search: Search, budget: Budget, threads: int | None) -> tuple[Search, Choice]:
-    return search, tune_one(*search, budget, threads)
+    """What the search found; what goes wrong inside the method is part of it."""
+    try:
+        return search, tune_one(*search, budget, threads)
+    except Exception as error:
+        return search, Choice({}, 1, None, 0.0, short(error))
 
 
 def tune_one(name: str, row: Setting, seed: int, budget: Budget, threads: int | None = None) -> Choice:
@@ -109,17 +122,18 @@ def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget
         count = _affordable(model, _typical(row.method, seed), X, y, folds, start + budget.seconds)
         if count < 2:
             return Choice({}, 1, None, time.perf_counter() - start)
-        best, scores = _best(model, candidates(row.method, seed, count - 1), X, y, folds)
         own = cross_val_score(clone(model), X, y, cv=folds, error_score=0.0)
+        points = candidates(row.method, seed, count - 1)
+        best, scores = _best(model, points, X, y, folds)
     if not beats(scores, own):
-        best, scores = {key: model.get_params()[key] for key in best}, own
+        best, scores = {key: model.get_params()[key] for key in points[0]}, own
     return Choice(best, count, float(scores.mean()), time.perf_counter() - start)
 
 
 def _best(
     model: Any, points: list[dict[str, Any]], X: np.ndarray, y: np.ndarray, folds: StratifiedKFold
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """The winner of the halving, and its accuracy in each fold."""
+    """The winner of the halving, and its accuracy in each fold: none where every candidate fails."""
     search = HalvingGridSearchCV(
         model,
         [{key: [value] for key, value in point.items()} for point in points],
@@ -130,7 +144,11 @@ def _best(
         random_state=folds.random_state,
         refit=False,
         error_score=0.0,  # parameters under which a method fails are bad ones
-    ).fit(X, y)
+    )
+    try:
+        search.fit(X, y)
+    except ValueError:  # not one of them could be fitted, as the setting could
+        return {}, np.zeros(folds.n_splits)
     won = search.best_index_
     each = [search.cv_results_[f"split{k}_test_score"][won] for k in range(folds.n_splits)]
     return search.best_params_, np.asarray(each)
@@ -155,25 +173,28 @@ def _affordable(
     model: Any, typical: dict[str, Any], X: np.ndarray, y: np.ndarray, folds: StratifiedKFold, deadline: float
 ) -> int:
     """Candidates that there is time for, by one fold of the setting and of a typical candidate."""
-    own_s = folds.n_splits * _fold_seconds(model, X, y, folds)
+    train, test = next(folds.split(X, y))
+    own_s = folds.n_splits * _fit_and_score_seconds(model, X, y, (train, test))
     if own_s >= deadline - time.perf_counter():
         return 1
     other = clone(model).set_params(**typical)
     # Both rungs under the clock: a fit of a third of the samples need not take a third of the time.
-    third_s = folds.n_splits * _fold_seconds(other, X, y, folds, every=FACTOR)
-    full_s = folds.n_splits * _fold_seconds(other, X, y, folds)
+    third = train[::FACTOR], test[::FACTOR]
+    third_s = folds.n_splits * _fit_and_score_seconds(other, X, y, third, Exception)
+    full_s = folds.n_splits * _fit_and_score_seconds(other, X, y, (train, test), Exception)
     return _count(deadline - time.perf_counter() - own_s, third_s, full_s)
 
 
-def _fold_seconds(model: Any, X: np.ndarray, y: np.ndarray, folds: StratifiedKFold, every: int = 1) -> float:
-    """What one fold takes, fit and score; parameters under which a method fails take what they took."""
-    train, test = next(folds.split(X, y))
+def _fit_and_score_seconds(
+    model: Any, X: np.ndarray, y: np.ndarray, split: tuple[np.ndarray, np.ndarray], *forgiven: type[Exception]
+) -> float:
+    """What one fold takes; with errors that are forgiven, what it took until then."""
 
-    def one() -> None:
-        with suppress(ValueError):
-            cross_val_score(clone(model), X, y, cv=[(train[::every], test[::every])])
+    def fit_and_score() -> None:
+        with suppress(*forgiven):
+            cross_val_score(clone(model), X, y, cv=[split], error_score="raise")
 
-    return seconds(one)
+    return seconds(fit_and_score)
 
 
 def _count(left_s: float, third_s: float, full_s: float) -> int:
@@ -267,6 +288,8 @@ def _inline(values: dict[str, Any]) -> str:
 
 def _line(search: Search, choice: Choice) -> str:
     name, row, seed = search
+    if choice.error is not None:
+        return f"{name} {row.label} seed {seed}: failed: {choice.error}"
     if choice.score is None:
         return f"{name} {row.label} seed {seed}: no time to search, settings kept ({choice.spent_s:.0f} s)"
     return (

@@ -99,6 +99,12 @@ def learn_by_descent(
         return result, trace
 
 
+_DIVERGED = (
+    "solver='paper' has diverged: its codes grew until the ridge lam3/lam2 could not be felt beside them. "
+    "Lower lam2, raise lam3, or use solver='descent', which cannot climb."
+)
+
+
 def learn_by_paper(
     model: Any, X: np.ndarray, Y: np.ndarray, weight: np.ndarray | None, checkpoint: Any, watch: Watch
 ) -> Learned:
@@ -112,14 +118,19 @@ def learn_by_paper(
     Omega, W = uniform_start(model.n_atoms, grid.d, C, grid.p * model.n_atoms, model.random_state)
     there, labels, Omega, W = (send(a.astype(X.dtype), model.backend) for a in (X, Y, Omega, W))
     problem = paper.pose(normalised_patches(there, grid, model.normalize), labels, lams(model))
-    result = iterate(
-        lambda state: paper.step(problem, state),
-        paper.start(problem, Omega, W),
-        paper.last_value,
-        max_iter=model.max_iter + 1,  # the authors' loop runs once more than T
-        tol=-np.inf,  # and has no other end
-        watch=watch,
-    )
+    try:
+        result = iterate(
+            lambda state: paper.step(problem, state),
+            paper.start(problem, Omega, W),
+            paper.last_value,
+            max_iter=model.max_iter + 1,  # the authors' loop runs once more than T
+            tol=-np.inf,  # and has no other end
+            watch=watch,
+        )
+    except np.linalg.LinAlgError:
+        raise ValueError(_DIVERGED) from None
+    if not np.isfinite(paper.last_value(result.state)):  # devices give no error
+        raise ValueError(_DIVERGED)
     return result._replace(converged=True), paper.objective(problem, result.state)
 
 
