@@ -113,6 +113,15 @@ def test_prediction_in_two_stages_equals_the_composed_matrix(digits):
     np.testing.assert_allclose(model.decision_function(X), patches @ M.T, atol=1e-9)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_the_authors_algorithm_says_that_it_diverged(digits, backend, monkeypatch):
+    if backend == "torch":
+        pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+    monkeypatch.setattr("dcadl.arrays.SMALL_SYSTEM", 0)  # by Cholesky's method, as larger systems are
+    with pytest.raises(ValueError, match="diverged.*lam2.*descent"):
+        DCADL(**FAST, solver="paper", lam2=1e8, lam3=1.0, backend=backend).fit(*digits)
+
+
 def test_transform_gives_the_codes_that_the_classifier_reads(digits):
     X, y = digits
     model = DCADL(**FAST).fit(X, y)
