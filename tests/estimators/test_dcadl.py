@@ -118,7 +118,7 @@ def test_the_authors_algorithm_says_that_it_diverged(digits, backend, monkeypatc
     if backend == "torch":
         pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
     monkeypatch.setattr("dcadl.arrays.SMALL_SYSTEM", 0)  # by Cholesky's method, as larger systems are
-    with pytest.raises(ValueError, match="diverged.*lam2.*descent"):
+    with pytest.raises(ValueError, match=r"diverged.*lam2.*descent"):
         DCADL(**FAST, solver="paper", lam2=1e8, lam3=1.0, backend=backend).fit(*digits)
 
 
