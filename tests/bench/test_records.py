@@ -1,10 +1,23 @@
 """Records: what is appended is read, what was half-written is cut off."""
 
+import json
+
 import pytest
 
 from dcadl.bench import records
 
-ONE = {"dataset": "digits", "label": "A", "seed": 0, "params": {"lam": 0.5, "shape": (3, 3)}, "status": "ok"}
+ONE = {
+    "dataset": "digits",
+    "label": "A",
+    "seed": 0,
+    "params": {"lam": 0.5, "shape": (3, 3)},
+    "group": "table",
+    "method": "A",
+    "environment": {},
+    "threads": 1,
+    "status": "failed",
+    "error": "none",
+}
 
 
 def test_what_is_appended_is_read_again(tmp_path):
@@ -26,6 +39,18 @@ def test_a_half_written_line_is_passed_over_and_cut_off_by_the_next_append(tmp_p
     assert [r["seed"] for r in records.read(path)] == [0, 1]
 
 
+def test_a_whole_line_without_its_end_is_a_record(tmp_path):
+    """As an editor may leave it."""
+    path = tmp_path / "r.jsonl"
+    for seed in range(2):
+        records.append(path, {**ONE, "seed": seed})
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+
+    assert [r["seed"] for r in records.read(path)] == [0, 1]
+    records.append(path, {**ONE, "seed": 2})
+    assert [r["seed"] for r in records.read(path)] == [0, 1, 2]
+
+
 def test_a_key_survives_the_file(tmp_path):
     records.append(tmp_path / "r.jsonl", ONE)
 
@@ -37,7 +62,17 @@ def test_another_parameter_makes_another_run():
 
 
 @pytest.mark.parametrize(
-    "line", ["{}", "no json", '{"format": 99, "dataset": "d", "label": "l", "seed": 0, "params": {}}']
+    "line",
+    [
+        "{}",
+        "no json",
+        "5",
+        json.dumps({**ONE, "format": 99}),
+        json.dumps({**ONE, "format": "x"}),
+        json.dumps({**ONE, "status": "well"}),
+        json.dumps({**ONE, "status": "ok"}),  # no accuracy
+        json.dumps({name: value for name, value in ONE.items() if name != "environment"}),
+    ],
 )
 def test_a_foreign_line_is_refused_with_its_number(tmp_path, line):
     path = tmp_path / "r.jsonl"

@@ -1,19 +1,24 @@
 """Runs: paired, resumed, capped; a method that fails is a row, not a crash."""
 
 import os
-from concurrent.futures.process import BrokenProcessPool
+import signal
 
 import pytest
 
-from dcadl.bench import records
-from dcadl.bench.runner import Options, Run, Worker, plan, run_all
+from dcadl.bench import records, runner
+from dcadl.bench.runner import Options, Run, plan, run_all
 from dcadl.bench.settings import Setting
+from dcadl.bench.workers import ProcessEndedError, Workers
 
 ONE_THREAD = Options(threads=1)
 
 
 def _run(method, seed=0, **params):
-    return Run("digits", Setting(method, method, params), seed)
+    return Run("digits", Setting(method, method, {"patch_shape": 4, **params}), seed)
+
+
+QUICK = _run("PatchRidge")
+FAILING = _run("RandomAtoms", patch_shape=99)  # images are eight wide
 
 
 def test_methods_of_one_seed_see_the_same_test_samples(recorded):
@@ -33,26 +38,35 @@ def test_a_record_holds_what_the_tables_need(recorded):
     assert record["threads"] == 1
 
 
-def test_a_method_that_fails_is_a_recorded_row_and_the_others_still_run(methods, tmp_path):
+def test_a_method_that_fails_is_a_recorded_row_and_the_others_still_run(tmp_path):
     path = tmp_path / "r.jsonl"
 
-    run_all([_run("Failing"), _run("Sleeper")], path, ONE_THREAD)
+    run_all([FAILING, QUICK], path, ONE_THREAD)
 
     failed, fine = records.read(path)
     assert (failed["status"], fine["status"]) == ("failed", "ok")
-    assert "this method cannot learn" in failed["error"]
+    assert "patch_shape must fit" in failed["error"]
 
 
-def test_what_is_recorded_is_not_run_again_and_failures_only_on_request(methods, tmp_path):
-    path, runs = tmp_path / "r.jsonl", [_run("Failing"), _run("Sleeper")]
+def test_what_is_recorded_is_not_run_again_and_failures_only_on_request(tmp_path):
+    path, runs = tmp_path / "r.jsonl", [FAILING, QUICK]
     for options in (ONE_THREAD, ONE_THREAD, ONE_THREAD._replace(retry_failed=True)):
         run_all(runs, path, options)
 
-    assert [r["label"] for r in records.read(path)] == ["Failing", "Sleeper", "Failing"]
+    assert [r["label"] for r in records.read(path)] == ["RandomAtoms", "PatchRidge", "RandomAtoms"]
 
 
-def test_an_interrupted_benchmark_goes_on_where_it_stopped(methods, tmp_path):
-    path, runs = tmp_path / "r.jsonl", [_run("Sleeper", seed) for seed in range(4)]
+def test_a_figure_that_is_not_a_number_is_a_failure(methods, monkeypatch):
+    monkeypatch.setattr(runner, "measure", lambda *_: {"accuracy": float("nan")})
+
+    record = runner.run_one(QUICK, 1)
+
+    assert record["status"] == "failed"
+    assert "accuracy" not in record
+
+
+def test_an_interrupted_benchmark_goes_on_where_it_stopped(tmp_path):
+    path, runs = tmp_path / "r.jsonl", [_run("PatchRidge", seed) for seed in range(4)]
 
     def interrupt(event, run, record):
         if event == "start" and run.seed == 2:
@@ -65,18 +79,59 @@ def test_an_interrupted_benchmark_goes_on_where_it_stopped(methods, tmp_path):
     assert [r["seed"] for r in records.read(path)] == [0, 1, 2, 3]
 
 
-def test_a_method_past_its_time_is_left_out_also_after_a_restart(methods, tmp_path):
-    path, options = tmp_path / "r.jsonl", Options(threads=1, cap_s=0.05)
-    runs = [_run("Sleeper", seed, fit_s=0.1) for seed in range(3)]
+def test_a_method_past_its_time_is_left_out_also_after_a_restart(tmp_path):
+    path, options = tmp_path / "r.jsonl", Options(threads=1, cap_s=1e-9)
     skipped = []
 
     for _ in range(2):
         run_all(
-            runs, path, options, lambda event, run, _: skipped.append(run.seed) if event == "skip" else None
+            [_run("PatchRidge", seed) for seed in range(3)],
+            path,
+            options,
+            lambda event, run, _: skipped.append(run.seed) if event == "skip" else None,
         )
 
     assert [r["seed"] for r in records.read(path)] == [0]
     assert skipped == [1, 2, 1, 2]
+
+
+def test_time_of_runs_that_are_not_asked_for_is_not_charged(tmp_path):
+    path, options = tmp_path / "r.jsonl", Options(threads=1, cap_s=1e-9)
+
+    for lam in (0.5, 0.6):
+        run_all([_run("PatchRidge", lam=lam)], path, options)
+
+    assert [r["params"]["lam"] for r in records.read(path)] == [0.5, 0.6]
+
+
+def test_what_a_tuned_run_confirms_is_run_as_a_tuned_one(tmp_path):
+    path, setting = tmp_path / "r.jsonl", QUICK.setting
+
+    for source in ("paper", "tuned"):
+        run_all([QUICK._replace(setting=setting._replace(source=source))], path, ONE_THREAD)
+
+    assert [r["source"] for r in records.read(path)] == ["paper", "tuned"]
+
+
+def test_memory_does_not_depend_on_what_ran_before(tmp_path):
+    hungry = _run("LCKSVD", n_atoms=100, sparsity=8, max_iter=1)
+    hungry.setting.params.pop("patch_shape")
+    alone, after = tmp_path / "alone", tmp_path / "after"
+
+    run_all([QUICK], alone, ONE_THREAD)
+    run_all([hungry, QUICK], after, ONE_THREAD)
+
+    peak = [records.read(path)[-1]["peak_bytes"] for path in (alone, after)]
+    assert peak[1] == pytest.approx(peak[0], rel=0.05)
+
+
+def test_two_benchmarks_do_not_write_to_one_file(tmp_path):
+    path = tmp_path / "r.jsonl"
+
+    with records.held(path), pytest.raises(ValueError, match="in use by another"):
+        run_all([QUICK], path, ONE_THREAD)
+
+    assert not path.exists()  # nothing half-written is left
 
 
 def test_runs_side_by_side_give_the_same_accuracies(recorded, tmp_path):
@@ -89,22 +144,24 @@ def test_runs_side_by_side_give_the_same_accuracies(recorded, tmp_path):
     assert {r["seed"]: r["accuracy"] for r in records.read(path)} == expected
 
 
-def test_a_run_that_kills_its_process_leaves_the_worker_fit_for_the_next():
-    worker = Worker()
+def test_a_process_that_dies_takes_no_other_with_it():
+    workers = Workers(preload="dcadl.bench.runner")
 
-    with pytest.raises(BrokenProcessPool):
-        worker.call(os._exit, 1)
+    with pytest.raises(ProcessEndedError, match="code 3"):
+        workers.call(os._exit, 3)
+    with pytest.raises(ProcessEndedError, match="SIGKILL"):
+        workers.call(signal.raise_signal, signal.SIGKILL)
 
-    assert worker.call(abs, -3) == 3
+    assert workers.call(abs, -3) == 3
 
 
 def test_a_killed_run_is_a_recorded_row(monkeypatch, tmp_path):
     def die(self, function, *arguments):
-        raise BrokenProcessPool("the process died")
+        raise ProcessEndedError("the process died")
 
-    monkeypatch.setattr(Worker, "call", die)
+    monkeypatch.setattr(Workers, "call", die)
 
-    run_all([_run("PatchRidge")], tmp_path / "r.jsonl", Options(threads=1, jobs=2))
+    run_all([QUICK], tmp_path / "r.jsonl", Options(threads=1, jobs=2))
 
     (record,) = records.read(tmp_path / "r.jsonl")
     assert (record["status"], record["jobs"]) == ("failed", 2)

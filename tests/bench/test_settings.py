@@ -56,6 +56,32 @@ def test_a_damaged_file_of_choices_is_refused(tmp_path):
         settings.read_tuned(tmp_path / "t.toml")
 
 
+@pytest.mark.parametrize(
+    "text", ["[digits.PatchRidge]\nseed0 = { lam = 3.0 }", "tuned = 5", "[tuned]\ndigits = 5", ""]
+)
+def test_a_file_of_something_else_is_no_file_of_choices(tmp_path, text):
+    (tmp_path / "t.toml").write_text(text)
+
+    with pytest.raises(ValueError, match="tuned"):
+        settings.read_tuned(tmp_path / "t.toml")
+
+
+def test_a_row_that_one_data_set_has_may_be_asked_for_with_others():
+    rows = settings.rows_of(["digits", "scene15"], ["dcadl-100", "pcanet"])
+
+    assert {name: [row.label for row in found] for name, found in rows.items()} == {
+        "digits": ["PCANet"],
+        "scene15": ["DCADL-100"],
+    }
+
+
+def test_ablations_are_asked_for_by_class():
+    rows = settings.settings("digits", ["randomatoms"], ablations=True)
+
+    assert {row.method for row in rows} == {"RandomAtoms"}
+    assert {row.group for row in rows} == {"table", "ablation"}
+
+
 def test_a_search_that_had_no_time_leaves_the_setting_the_papers():
     row = settings.settings("digits", ["PatchRidge"])[0]
 

@@ -36,13 +36,15 @@ def _block(*found):
 def test_the_test_of_a_difference_is_nadeau_and_bengios():
     rng = np.random.default_rng(0)
     a, b = rng.uniform(0.8, 0.9, 6), rng.uniform(0.7, 0.8, 6)
+    many = {"n_train": 9000, "n_test": 1000}
 
     found = paired_difference(
-        [_record("DCADL", i, v) for i, v in enumerate(a)], [_record("B", i, v) for i, v in enumerate(b)]
+        [_record("DCADL", i, v, **many) for i, v in enumerate(a)],
+        [_record("B", i, v, **many) for i, v in enumerate(b)],
     )
 
     d = 100 * (a - b)
-    t = d.mean() / np.sqrt(d.var(ddof=1) * (1 / 6 + 10 / 90))
+    t = d.mean() / np.sqrt(d.var(ddof=1) * (1 / 6 + 1 / 9))
     assert found.mean == pytest.approx(d.mean())
     assert found.p == pytest.approx(2 * stats.t.sf(abs(t), 5))
 
@@ -69,6 +71,32 @@ def test_a_clear_difference_is_bold_and_none_at_all_is_not():
     assert texts["PatchRidge"].startswith("**+")
     assert texts["RandomAtoms"] == "+0.00"
     assert texts["DCADL"] == "–"
+
+
+@pytest.mark.parametrize(("samples", "bold"), [(1, False), (50, True)])
+def test_the_same_step_in_three_seeds_is_no_proof(samples, bold):
+    """Differences without any spread: of one test sample in a thousand, and of fifty."""
+    shared = {"n_train": 1000, "n_test": 1000}
+    block = _block(
+        *[_record("DCADL", s, 0.9, **shared) for s in range(3)],
+        *[_record("PatchRidge", s, 0.9 - samples / 1000, **shared) for s in range(3)],
+    )
+
+    assert difference_text(block.rows[1]).startswith("**") is bold
+
+
+def test_atoms_of_each_class_are_counted_together():
+    record = _record("DPL", 0, 0.9, method="DPL", params={"n_atoms": 7}, test_counts=[5, 5, 5])
+
+    assert _block(record).rows[0].atoms == 21
+
+
+@pytest.mark.parametrize("order", [("paper", "tuned"), ("tuned", "paper")])
+def test_a_tuned_record_counts_before_another(order):
+    accuracy = {"paper": 0.1, "tuned": 0.9}
+    row = _block(*(_record("DCADL", 0, accuracy[source], source=source) for source in order)).rows[0]
+
+    assert row.values("accuracy") == [0.9]
 
 
 def test_a_later_record_of_the_same_seed_counts():

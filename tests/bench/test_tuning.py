@@ -189,16 +189,16 @@ def test_a_method_that_fails_is_named_and_the_others_are_still_searched(monkeypa
     """Not with faked estimators: workers are processes of their own."""
     path = tmp_path / "tuned.toml"
     good, bad = ROW, ROW._replace(label="Broken", params={"patch_shape": 99})
-    monkeypatch.setattr(tuning, "settings", lambda name, methods: [bad, good])
+    monkeypatch.setattr(tuning, "rows_of", lambda names, methods: {"digits": [bad, good]})
 
     lines = list(tuning.tune_all(["digits"], None, 1, path, budget_s=1e6, folds=2, threads=1, jobs=jobs))
 
     assert set(read_tuned(path)["digits"]) == {"PatchRidge"}
-    broken = next(line for line in lines if "Broken" in line)
+    (broken,) = (line.text for line in lines if line.failed)
     assert "failed: ValueError" in broken
     assert "patch_shape" in broken
     assert len(broken) < 600
-    assert sorted(line.partition(":")[0] for line in lines) == ["1 of 2", "2 of 2"]
+    assert sorted(line.text.partition(":")[0] for line in lines) == ["1 of 2", "2 of 2"]
 
 
 def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(monkeypatch, tmp_path):
@@ -228,8 +228,8 @@ def test_a_method_without_time_in_its_first_seed_is_not_tried_in_the_others(monk
     lines = list(tuning.tune_all(["digits"], ["SADL", "PatchRidge"], 2, path, budget_s=6, folds=3, threads=1))
 
     assert sorted(asked) == [("PatchRidge", 0), ("PatchRidge", 1), ("SADL", 0)]
-    assert sum("no time" in line for line in lines) == 2
-    assert [line.partition(":")[0] for line in lines] == [f"{k} of 4" for k in (1, 2, 3, 4)]
+    assert sum("no time" in line.text for line in lines) == 2
+    assert [line.text.partition(":")[0] for line in lines] == [f"{k} of 4" for k in (1, 2, 3, 4)]
     assert set(read_tuned(path)["digits"]["SADL"]) == {"seed0", "seed1"}
 
 

@@ -32,17 +32,35 @@ def _lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+def _anyone_in(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-def test_a_stopped_benchmark_goes_on_with_nothing_lost_or_run_twice(tmp_path, stop):
+def test_a_stopped_benchmark_goes_on_with_nothing_lost_or_run_twice(tmp_path, stop, jobs):
     path = tmp_path / "records.jsonl"
     words = ["bench", "digits", "-m", "DCADL", "-m", "PatchRidge", "--repeats", 6, "--threads", 1, "-o", path]
+    words += ["--jobs", jobs]
     process = subprocess.Popen(
-        [*COMMAND, *map(str, words)], env=ONE_THREAD, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*COMMAND, *map(str, words)],
+        env=ONE_THREAD,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     _until(lambda: _lines(path) >= 2, process)
     process.send_signal(stop)
     process.wait()
     before = path.read_bytes()
+    end = time.monotonic() + 10
+    while _anyone_in(process.pid) and time.monotonic() < end:  # its processes end with it
+        time.sleep(0.05)
+    assert not _anyone_in(process.pid)
 
     again = _dcadl(*words)
 
@@ -78,6 +96,39 @@ def test_what_tune_wrote_bench_reads(call, tmp_path):
     assert "PatchRidge seed 0" in told.stderr
     assert chosen.items() <= record["params"].items()
     assert record["source"] == "tuned"
+
+
+def test_a_search_that_fails_is_not_a_success(call, tmp_path):
+    result = call("tune", "digits", "-m", "PatchRidge", "--repeats", 1, "--folds", 1000, "-o", tmp_path / "t")
+
+    assert result.exit_code == 2
+    assert "failed: ValueError" in result.stderr
+    assert "1 searches failed" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_tried_again_is_counted_once(call, tmp_path):
+    path, tuned = tmp_path / "records.jsonl", tmp_path / "tuned.toml"
+    tuned.write_text('[tuned.digits."PatchRidge"]\nseed0 = { lam = -1.0 }\n')
+    words = (
+        "bench",
+        "digits",
+        "-m",
+        "PatchRidge",
+        "--repeats",
+        1,
+        "--threads",
+        1,
+        "--tuned",
+        tuned,
+        "-o",
+        path,
+    )
+    for _ in range(2):
+        result = call(*words, "--retry-failed")
+
+    assert len(records.read(path)) == 2
+    assert "1/1" in result.stderr
 
 
 def test_all_means_the_data_sets_whose_files_are_here(monkeypatch, capsys):

@@ -9,6 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from dcadl import __version__
+
 PACKAGES = ("dcadl", "numpy", "scipy", "scikit-learn", "torch")
 
 
@@ -45,4 +47,4 @@ def _version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return None
+        return __version__ if name == "dcadl" else None  # run from its source, it is not installed

@@ -72,8 +72,7 @@ def _section(block: Block) -> str:
     lines += [bar(cells(row)) for row in block.rows] + [bar(c) for c in only_reported(block)]
     facts = [f"† {r['name']}: {r['fact']}." for r in dataset(block.name)["results"] if "fact" in r]
     lines += ["", *facts] if facts else []
-    failed = [f"- {row.label} failed: {error}" for row in block.rows for error in row.errors]
-    lines += ["", *failed] if failed else []
+    lines += _failures(block.rows)
     if block.ablations:
         lines += [
             "",
@@ -82,6 +81,7 @@ def _section(block: Block) -> str:
             "| Variant | Accuracy % | DCADL − variant | Training s | Repeats |",
         ]
         lines += ["|---|---|---|---|---|", *(_ablation(row) for row in block.ablations)]
+        lines += _failures(block.ablations)
     return "\n".join(lines)
 
 
@@ -114,6 +114,11 @@ def _ablation(row: Row) -> str:
         f"| {row.label} | {accuracy_text(row)} | {difference_text(row)} | {_plain(row.mean('train_s'))} "
         f"| {len(row.records)} |"
     )
+
+
+def _failures(rows: list[Row]) -> list[str]:
+    failed = [f"- {row.label} failed: {error}" for row in rows for error in row.errors]
+    return ["", *failed] if failed else []
 
 
 def _made_on(machines: list[str]) -> str:

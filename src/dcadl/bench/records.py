@@ -5,54 +5,106 @@ from __future__ import annotations
 import json
 import os
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
 FORMAT = 1
+FIELDS = ("group", "method", "environment", "threads")
+FIELDS_OF = {  # by status: what tables and figures cannot do without
+    "ok": ("accuracy", "n_train", "n_test", "test_counts", "errors", "train_s"),
+    "failed": ("error",),
+}
 Record = dict[str, Any]
-Key = tuple[str, str, int, str]
+Key = tuple[str, str, int, str, str]
 
 
 def read(path: str | Path) -> list[Record]:
-    """Every complete record; a last line without its end is what an interrupted run left."""
-    text = Path(path).read_text(encoding="utf-8")
-    lines = text.split("\n")[:-1]
+    """Every complete record; a last line that is none is what an interrupted run left."""
+    *lines, last = Path(path).read_text(encoding="utf-8").split("\n")
+    lines += [last] if _is_whole(last) else []
     return [_parsed(line, number, path) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def line(record: Record) -> str:
+    """A record as it is kept; figures that are not numbers have no place in it."""
+    return json.dumps({"format": FORMAT, **record}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def append(path: str | Path, record: Record) -> None:
     """One more line, on disk before this returns."""
-    line = json.dumps({"format": FORMAT, **record}, ensure_ascii=False, allow_nan=False) + "\n"
     with open(path, "a+b") as stream:
-        _cut_half_line(stream)
-        stream.write(line.encode())
+        _end_last_line(stream)
+        stream.write(line(record).encode())
         stream.flush()
         os.fsync(stream.fileno())
 
 
+@contextmanager
+def held(path: str | Path) -> Iterator[None]:
+    """While it lasts, no other benchmark writes to `path`: both would run everything."""
+    with open(path, "a+b") as stream:
+        _lock(stream, path)
+        try:
+            yield
+        finally:
+            if not Path(path).stat().st_size:
+                Path(path).unlink()
+
+
 def key(record: Record) -> Key:
-    """What makes a run the same run: data set, label, seed, and every parameter."""
+    """What makes a run the same run: data set, label, seed, every parameter, and where they come from."""
     params = json.dumps(record["params"], sort_keys=True, default=list)
-    return record["dataset"], record["label"], int(record["seed"]), params
+    return record["dataset"], record["label"], int(record["seed"]), params, record.get("source", "paper")
 
 
-def _cut_half_line(stream: Any) -> None:
+def _lock(stream: Any, path: str | Path) -> None:
+    if fcntl is None:  # Windows has no such lock
+        return
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(f"{path} is in use by another `dcadl bench`: wait, or name another.") from None
+
+
+def _end_last_line(stream: Any) -> None:
+    """A whole record that lacks only the line's end gets it; half of one is cut off."""
     end = stream.seek(0, os.SEEK_END)
     stream.seek(0)
-    whole = stream.read().rfind(b"\n") + 1
-    if whole < end:
+    content = stream.read()
+    whole = content.rfind(b"\n") + 1
+    if whole < end and _is_whole(content[whole:].decode(errors="replace")):
+        stream.write(b"\n")
+    elif whole < end:
         stream.truncate(whole)
     stream.seek(0, os.SEEK_END)
 
 
-def _parsed(line: str, number: int, path: str | Path) -> Record:
+def _is_whole(text: str) -> bool:
     try:
-        record = json.loads(line)
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def _parsed(text: str, number: int, path: str | Path) -> Record:
+    try:
+        record = json.loads(text)
         key(record)
-    except (ValueError, KeyError, TypeError) as error:
+        missing = [name for name in (*FIELDS, *FIELDS_OF[record["status"]]) if name not in record]
+        newer = int(record.get("format", 0)) > FORMAT
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}, line {number}, is no record of `dcadl bench`: {error!r}.") from None
-    if record.get("format", 0) > FORMAT:
+    if newer:
         raise ValueError(f"{path}, line {number}, has a newer format; upgrade dcadl.")
+    if missing:
+        raise ValueError(f"{path}, line {number}, is no record of `dcadl bench`: no {', '.join(missing)}.")
     return record
 
 

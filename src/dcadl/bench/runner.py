@@ -5,11 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from dcadl.bench import records
@@ -17,7 +14,8 @@ from dcadl.bench.environment import environment
 from dcadl.bench.measure import measure
 from dcadl.bench.pictures import packed_atoms
 from dcadl.bench.problems import fold, problem
-from dcadl.bench.settings import Setting, build, settings, with_tuned
+from dcadl.bench.settings import Setting, build, rows_of, with_tuned
+from dcadl.bench.workers import ProcessEndedError, Workers
 
 Watch = Callable[[str, "Run", "records.Record | None"], None]  # event, run, its record
 
@@ -58,24 +56,26 @@ def plan(
         raise ValueError(f"repeats must be at least 1; got {repeats}.")
     return [
         Run(name, with_tuned(setting, tuned or {}, name, seed), seed)
-        for name in datasets
+        for name, rows in rows_of(datasets, methods, ablations=ablations).items()
         for seed in range(repeats)
-        for setting in settings(name, methods, ablations=ablations)
+        for setting in rows
     ]
 
 
 def run_all(runs: list[Run], path: Path, options: Options, watch: Watch = lambda *_: None) -> None:
     """Run what `path` does not hold yet; each record is on disk before the next run starts."""
-    found = records.read(path) if path.exists() else []
-    done = {records.key(r) for r in found if not (options.retry_failed and r["status"] == "failed")}
-    spent = _Spent(options.cap_s, found)
-    waiting = [run for run in runs if records.key(run.head()) not in done]
-    for name in dict.fromkeys(run.dataset for run in reversed(waiting)):
-        problem(name)  # missing data is the user's to mend before hours of work: not a failed method
-    for run, record in _results(waiting, options, spent, watch):
-        records.append(path, record)
-        spent.add(record)
-        watch("end", run, record)
+    with records.held(path):
+        wanted = {records.key(run.head()) for run in runs}
+        found = [r for r in records.read(path) if records.key(r) in wanted]
+        done = {records.key(r) for r in found if not (options.retry_failed and r["status"] == "failed")}
+        spent = _Spent(options.cap_s, found)
+        waiting = [run for run in runs if records.key(run.head()) not in done]
+        for name in dict.fromkeys(run.dataset for run in waiting):
+            problem(name)  # missing data is the user's to mend before hours of work: not a failed method
+        for run, record in _results(waiting, options, spent, watch):
+            records.append(path, record)
+            spent.add(record)
+            watch("end", run, record)
 
 
 def run_one(run: Run, threads: int | None) -> records.Record:
@@ -87,6 +87,7 @@ def run_one(run: Run, threads: int | None) -> records.Record:
             warnings.simplefilter("always")
             outcome = {"status": "ok", **_outcome(run, threads)}
         outcome["warnings"] = sorted({str(w.message) for w in caught})[:5]
+        records.line(outcome)  # a figure that is not a number is a failure of the method as well
     except Exception as error:
         outcome = {"status": "failed", "error": records.short(error)}
     return {**record, **outcome, "wall_s": time.perf_counter() - start}
@@ -120,63 +121,30 @@ def _outcome(run: Run, threads: int | None) -> dict[str, Any]:
 def _results(
     runs: list[Run], options: Options, spent: _Spent, watch: Watch
 ) -> Iterator[tuple[Run, records.Record]]:
-    if options.jobs > 1:
-        yield from _side_by_side(runs, options, spent, watch)
-        return
-    for run in runs:
-        if spent.over(run):
-            watch("skip", run, None)
-            continue
-        watch("start", run, None)
-        yield run, run_one(run, options.threads)
-
-
-def _side_by_side(
-    runs: list[Run], options: Options, spent: _Spent, watch: Watch
-) -> Iterator[tuple[Run, records.Record]]:
-    """`jobs` processes. Their times disturb each other: the record says how many there were."""
-    workers: SimpleQueue[Worker] = SimpleQueue()
-    for _ in range(options.jobs):
-        workers.put(Worker())
+    """`jobs` runs side by side. Their times disturb each other: the record says how many there were."""
+    workers, queue = Workers(preload=__name__), iter(runs)
     flying: dict[Future[records.Record], Run] = {}
-    queue = iter(runs)
     with ThreadPoolExecutor(options.jobs) as threads:
-        while True:
-            while len(flying) < options.jobs and (run := next(queue, None)) is not None:
-                if spent.over(run):
-                    watch("skip", run, None)
-                    continue
-                watch("start", run, None)
-                flying[threads.submit(_in_worker, workers, run, options)] = run
-            if not flying:
-                return
-            for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                yield flying.pop(future), future.result()
-
-
-class Worker:
-    """A process of its own for one run after the other; a run that kills it takes no other with it."""
-
-    def __init__(self) -> None:
-        self._pool: ProcessPoolExecutor | None = None
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The function's result from the other process; BrokenProcessPool where that process died."""
-        self._pool = self._pool or ProcessPoolExecutor(1, mp_context=get_context("spawn"))
         try:
-            return self._pool.submit(function, *arguments).result()
-        except BrokenProcessPool:
-            self._pool = None
-            raise
+            while True:
+                while len(flying) < options.jobs and (run := next(queue, None)) is not None:
+                    if spent.over(run):
+                        watch("skip", run, None)
+                        continue
+                    watch("start", run, None)
+                    flying[threads.submit(_run_apart, workers, run, options)] = run
+                if not flying:
+                    return
+                for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                    yield flying.pop(future), future.result()
+        finally:
+            workers.stop()  # interrupted: what they would have found would not be kept
 
 
-def _in_worker(workers: SimpleQueue[Worker], run: Run, options: Options) -> records.Record:
-    worker = workers.get()
+def _run_apart(workers: Workers, run: Run, options: Options) -> records.Record:
     try:
-        record = worker.call(run_one, run, options.threads)
-    except BrokenProcessPool as error:  # killed, as for want of memory
+        record = workers.call(run_one, run, options.threads)
+    except ProcessEndedError as error:
         head = {**run.head(), "threads": options.threads, "environment": environment()}
         record = {**head, "status": "failed", "error": records.short(error), "wall_s": 0.0}
-    finally:
-        workers.put(worker)
     return {**record, "jobs": options.jobs}

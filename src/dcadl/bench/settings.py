@@ -43,22 +43,31 @@ def dataset_names(wanted: str) -> list[str]:
 
 
 def settings(name: str, wanted: list[str] | None = None, *, ablations: bool = False) -> list[Setting]:
-    """The rows of a data set's table: those `wanted`, by label or class, or all whose class is here."""
+    """The rows of one data set's table: those `wanted`, or all whose class is here."""
+    return rows_of([name], wanted, ablations=ablations)[name]
+
+
+def rows_of(
+    names: list[str], wanted: list[str] | None = None, *, ablations: bool = False
+) -> dict[str, list[Setting]]:
+    """The rows of each data set: those `wanted`, table rows by label and ablations by class, or all."""
+    rows = {name: _known_rows(name, ablations) for name in names}
+    for word in wanted or ():
+        if not any(_means(word, row) for name in names for row in rows[name]):
+            labels = dict.fromkeys(row.label for name in names for row in rows[name] if row.group == "table")
+            raise ValueError(
+                f"methods of {' and '.join(names)} must be among {', '.join(labels)}; got {word}."
+            )
+    if wanted is None:
+        return rows
+    return {name: [row for row in rows[name] if any(_means(w, row) for w in wanted)] for name in names}
+
+
+def _known_rows(name: str, ablations: bool) -> list[Setting]:
     known = dataset(name)
     rows = [_setting(label, entry, "table") for label, entry in known["settings"].items()]
-    if ablations:
-        rows += ablation_grid(known.get("ablations"))
-    if wanted is None:
-        return [row for row in rows if row.method in method_names()]
-    chosen = [row for row in rows if any(_same(word, row.label) for word in wanted)]
-    missing = [word for word in wanted if not any(_same(word, row.label) for row in rows)]
-    absent = sorted({row.method for row in chosen} - set(method_names()))
-    if missing or absent:
-        raise ValueError(
-            f"methods of {name} must be among {', '.join(row.label for row in rows)}; "
-            f"got {', '.join(missing or absent)}."
-        )
-    return chosen
+    rows += ablation_grid(known.get("ablations")) if ablations else []
+    return [row for row in rows if row.method in method_names()]
 
 
 def ablation_grid(spec: dict[str, Any] | None) -> list[Setting]:
@@ -101,7 +110,14 @@ def read_tuned(path: str | Path, table: str = "tuned") -> dict[str, Any]:
         found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as tuned parameters: {error}") from None
-    return found.get(table, {})
+    if table not in found and table == "tuned":
+        raise ValueError(
+            f"{path} holds no tuned parameters: a table [tuned.<data set>.<method>] was expected."
+        )
+    chosen = found.get(table, {})
+    if not _is_nested(chosen, depth=3):
+        raise ValueError(f"{path}: [{table}] must hold data set → method → seed → parameters.")
+    return chosen
 
 
 def with_tuned(setting: Setting, tuned: dict[str, Any], name: str, seed: int) -> Setting:
@@ -120,8 +136,15 @@ def _setting(label: str, entry: dict[str, Any], group: str) -> Setting:
     return Setting(label, entry.get("method", label), params, group)
 
 
-def _same(word: str, label: str) -> bool:
-    return word.lower().replace("_", "-") == label.lower()
+def _is_nested(value: Any, depth: int) -> bool:
+    return isinstance(value, dict) and (
+        depth == 0 or all(_is_nested(inner, depth - 1) for inner in value.values())
+    )
+
+
+def _means(word: str, row: Setting) -> bool:
+    name = row.label if row.group == "table" else row.method
+    return word.lower().replace("_", "-") == name.lower()
 
 
 def _tuples(value: Any) -> Any:

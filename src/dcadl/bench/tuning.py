@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from dcadl.bench.measure import seconds, warm_up
 from dcadl.bench.problems import fold, problem
 from dcadl.bench.records import short
-from dcadl.bench.settings import Setting, build, paper, read_tuned, settings
+from dcadl.bench.settings import Setting, build, paper, read_tuned, rows_of
 from dcadl.estimators.files import write_atomically
 
 FACTOR = 3  # of the halving: all candidates see a third of the samples, the best third of them see all
@@ -55,6 +55,13 @@ class Search(NamedTuple):
     seed: int
 
 
+class Told(NamedTuple):
+    """A line on a search, and whether its method failed."""
+
+    text: str
+    failed: bool
+
+
 def tune_all(
     datasets: list[str],
     methods: list[str] | None,
@@ -65,15 +72,15 @@ def tune_all(
     folds: int,
     threads: int | None,
     jobs: int = 1,
-) -> Iterator[str]:
+) -> Iterator[Told]:
     """Search for every method, data set and seed that `path` lacks; keep each choice; a line on each.
 
     Seed by seed: once a method had no time to search in its first seed, no other of its seeds is begun.
     A method that fails is named and left out; the next start tries it again.
     """
     done = _Done(path, budget_s, repeats, folds)
-    rows = [(name, row) for name in datasets for row in settings(name, methods)]
-    tunable = [(name, row) for name, row in rows if row.method in paper()["spaces"]]
+    rows = rows_of(datasets, methods)
+    tunable = [(name, row) for name in datasets for row in rows[name] if row.method in paper()["spaces"]]
     every = [Search(*row, seed) for seed in range(repeats) for row in tunable]
     budget = Budget(budget_s / repeats, folds)
     # Asked when a search is about to begin, not when it is planned: some first seeds are known by then.
@@ -89,7 +96,8 @@ def tune_all(
             done.keep(search, choice)
         else:
             failed.add(every.index(search))
-        yield f"{sum(map(done.has, every)) + len(failed)} of {len(every)}: {_line(search, choice)}"
+        count = sum(map(done.has, every)) + len(failed)
+        yield Told(f"{count} of {len(every)}: {_line(search, choice)}", choice.error is not None)
 
 
 def _choice_of(search: Search, budget: Budget, threads: int | None) -> tuple[Search, Choice]:

@@ -92,6 +92,7 @@ def tune(
 
     with clean_exit():
         _check_folder(output)
+        failed = 0
         for line in tune_all(
             _present(dataset),
             methods,
@@ -102,7 +103,10 @@ def tune(
             threads=threads or max(1, _cores() // jobs),
             jobs=jobs,
         ):
-            typer.echo(line, err=True)
+            typer.echo(line.text, err=True)
+            failed += line.failed
+        if failed:
+            raise ValueError(f"{failed} searches failed, as said above; mend them and start again to go on.")
     typer.echo(f"{output}: next, dcadl bench {dataset} --tuned {output}")
 
 
@@ -115,7 +119,8 @@ class _LiveTable:
         self._console = Console(stderr=True)
         wanted = {key(run.head()) for run in runs}
         found = read(path) if path.exists() else []
-        self._records = [record for record in found if key(record) in wanted]
+        self._key = key
+        self._records = {key(record): record for record in found if key(record) in wanted}  # the latest
         self._rows = list(dict.fromkeys((run.dataset, run.setting.label) for run in runs))
         self._total = {row: sum((r.dataset, r.setting.label) == row for r in runs) for row in self._rows}
         self._now: tuple[str, str] | None = None
@@ -135,7 +140,7 @@ class _LiveTable:
         if event == "skip":
             note(f"{name}: its time is used up")
         if record is not None:
-            self._records.append(record)
+            self._records[self._key(record)] = record
             if not self._console.is_terminal:
                 typer.echo(f"{name}: {_outcome(record)}", err=True)
         if self._console.is_terminal:
@@ -148,7 +153,7 @@ class _LiveTable:
     def _table(self) -> Table:
         table = Table("data set", "method", "done", "accuracy %", "train s", "", box=None)
         for row in self._rows:
-            mine = [r for r in self._records if (r["dataset"], r["label"]) == row]
+            mine = [r for r in self._records.values() if (r["dataset"], r["label"]) == row]
             good = [r for r in mine if r["status"] == "ok"]
             bad = [r["error"] for r in mine if r["status"] == "failed"]
             mark = "running" if row == self._now else (f"failed: {bad[-1][:60]}" if bad else "")

@@ -1,0 +1,69 @@
+"""Runs in processes of their own: memory is counted from nothing, and a killed run takes no other with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from multiprocessing import get_all_start_methods, get_context, parent_process
+from multiprocessing.connection import Connection
+from typing import Any
+
+
+class ProcessEndedError(Exception):
+    """The process of a run ended before its result came."""
+
+
+class Workers:
+    """Calls functions, each in a new process that ends with it, from as many threads as call."""
+
+    def __init__(self, preload: str) -> None:
+        # Forks of a server that has imported all it needs, and computed nothing: quick, and all alike.
+        forks = "forkserver" in get_all_start_methods()
+        self._context: Any = get_context("forkserver" if forks else "spawn")
+        if forks:
+            self._context.set_forkserver_preload([preload])
+        self._live: set[Any] = set()
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The function's result; ProcessEndedError where the process died of it."""
+        receiver, sender = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_answer, args=(sender, function, arguments), daemon=True)
+        process.start()
+        self._live.add(process)
+        sender.close()
+        try:
+            return receiver.recv()
+        except EOFError:
+            process.join()
+            raise ProcessEndedError(_why(process.exitcode)) from None
+        finally:
+            process.join()
+            self._live.discard(process)
+            receiver.close()
+
+    def stop(self) -> None:
+        """End the processes that still run."""
+        for process in tuple(self._live):
+            process.terminate()
+
+
+def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    sender.send(function(*arguments))
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot end us; without it nobody would read the result."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _why(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"the run's process was ended by {signal.Signals(-code).name}; was memory short?"
+    return f"the run's process ended with code {code}"
