@@ -47,3 +47,19 @@ def test_boxes_span_the_seeds(block):
 
     values = [100 * v for v in block.rows[0].values("accuracy")]
     assert (box[0], box[-1]) == pytest.approx((min(values), max(values)), abs=1e-3)
+
+
+def test_convergence_draws_what_json_and_a_logarithm_can_hold(block):
+    row = block.rows[0]
+    row.records[0]["objective"] = [float("inf"), 1e18, 8.0, 4.0]
+
+    assert chart_data(block)["convergence"][0]["values"] == [None, 2.5e17, 1.0, None]
+
+
+def test_a_class_without_a_sample_here_has_no_example(block, monkeypatch):
+    data = problem("digits")
+    first = confused_pairs(block, block.rows[0])[0]
+    fewer = data._replace(y=np.where(data.y == int(first["found"]), -1, data.y))
+    monkeypatch.setattr("dcadl.bench.figures.problem", lambda name: fewer)
+
+    assert confused_pairs(block, block.rows[0])[0]["typical"] is None

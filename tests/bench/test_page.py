@@ -1,5 +1,6 @@
-"""The page in a real browser: no errors, no requests, sorted tables, names on every figure."""
+"""The page in a real browser: no errors, no requests, sorted tables, named figures, no foreign markup."""
 
+import html
 import json
 import re
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 
 import pytest
 
+from dcadl.bench.figures import RANGE
 from dcadl.bench.report import write_report
 
 PROBE = """
@@ -49,6 +51,76 @@ for (const kind of ["error", "warn"]) console[kind] = (...words) => faults.push(
 </script>"""
 
 
+EVIL = '<img src=x onerror="window.hit=1">'
+CROWD_PROBE = """
+<pre id="probe"></pre>
+<script>
+addEventListener("load", () => setTimeout(() => {
+  const chart = (kind) => echarts.getInstanceByDom(document.querySelector(`[data-kind=${kind}] .chart`));
+  const press = (head) => head.querySelector("button").click();
+  const table = document.querySelector("table.sortable");
+  const texts = (i) => [...table.tBodies[0].rows].map((row) => row.cells[i].textContent);
+  const sorts = [...table.tHead.rows[0].cells].slice(1).flatMap((head) => [1, -1].map((sign) => {
+    press(head);
+    return { sign, texts: texts(head.cellIndex) };
+  }));
+  press(table.tHead.rows[0].cells[0]);
+  press(table.tHead.rows[0].cells[0]);
+  const names = texts(0);
+
+  const scroll = table.parentElement;
+  scroll.scrollLeft = 150;
+  const edge = scroll.getBoundingClientRect().left + scroll.clientLeft;
+  const firsts = [...table.rows].map((row) => row.cells[0].getBoundingClientRect());
+  const sticky = {
+    moved: scroll.scrollLeft, offsets: firsts.map((box) => box.left - edge),
+    share: Math.max(...firsts.map((box) => box.width)) / innerWidth,
+  };
+
+  const series = chart("convergence").getOption().series;
+  const line = chart("convergence"), points = chart("scatter");
+  const chosen = () => [line, points].map((each) => each.getOption().legend[0].selected.M3);
+  for (const each of [line, points]) each.dispatchAction({ type: "legendUnSelect", name: "M3" });
+  let redrawn = 0;
+  for (const name of ["resize", "setOption"]) {
+    const plain = line[name];
+    line[name] = (...words) => { redrawn += 1; return plain.apply(line, words); };
+  }
+  dispatchEvent(new Event("resize"));
+  const idle = redrawn;
+  document.body.style.width = "300px";
+  dispatchEvent(new Event("resize"));
+  const resized = { idle, redrawn, width: line.getWidth(), box: line.getDom().clientWidth, chosen: chosen() };
+  document.getElementById("theme").click();
+  const select = document.querySelector("[data-kind=scatter] select");
+  select.selectedIndex = 1;
+  select.dispatchEvent(new Event("change"));
+  const later = chosen();
+
+  const tips = {};
+  let images = 0;
+  for (const box of document.querySelectorAll(".chart")) {
+    const each = echarts.getInstanceByDom(box);
+    const { kind } = box.parentElement.dataset;
+    each.getOption().series.forEach(({ data }, seriesIndex) => data.forEach((_, dataIndex) => {
+      each.dispatchAction({ type: "showTip", seriesIndex, dataIndex });
+      tips[kind] ||= box.textContent.includes('<img src=x onerror="window.hit=1">');
+      images += box.querySelectorAll("img").length;
+    }));
+  }
+  setTimeout(() => {
+    document.getElementById("probe").textContent = "PROBE" + JSON.stringify({
+      sorts, names, sticky, resized, later, tips, images, hit: window.hit ?? null,
+      looks: series.map((each) => [each.symbol, JSON.stringify(each.lineStyle.type)]),
+      marked: series.map((each) => each.data.filter((step) => step.symbol !== "none").length),
+      drawn: series.map((each) => each.name),
+      axis: chart("convergence").getOption().yAxis.map(({ min, max }) => [min, max])[0],
+    }) + "PROBE";
+  }, 300);
+}, 300));
+</script>"""
+
+
 @pytest.fixture(scope="module")
 def report(recorded, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
@@ -69,11 +141,38 @@ def _open(path, width):
 @pytest.fixture(scope="module", params=[1200, 400], ids=["desk", "phone"])
 def opened(request, report):
     """What the probe found in the page, on a wide and on a narrow screen."""
-    text = (report / "index.html").read_text()
-    path = report / f"probed{request.param}.html"
+    return _probed((report / "index.html").read_text(), PROBE, report / "probed.html", request.param)
+
+
+def _probed(text, probe, path, width):
     body, end, rest = text.replace("<style>", LISTEN + "<style>", 1).rpartition("</body>")
-    path.write_text(body + PROBE + end + rest)
-    return json.loads(re.search("PROBE({.*})PROBE", _open(path, request.param))[1].replace("&amp;", "&"))
+    path.write_text(body + probe + end + rest)
+    return json.loads(html.unescape(re.search("PROBE({.*})PROBE", _open(path, width))[1]))
+
+
+@pytest.fixture(scope="module")
+def crowded(recorded, tmp_path_factory):
+    """The page of eleven iterative methods, one with atoms nobody learned and one with markup for a name."""
+    folder = tmp_path_factory.mktemp("crowd")
+    found = [json.loads(line) for line in recorded.read_text().splitlines()]
+    model = next(r for r in found if r["label"] == "DCADL")
+    found += [{**model, "label": f"M{i}", "objective": [9.0, 5.0, 4.0 + i]} for i in range(8)]
+    found += [{**model, "label": EVIL, "objective": [1e18, 5.0, 4.0], "test_single_s": None}]
+    found += [{**model, "label": "Flat", "objective": [4.0, 4.0, 4.0]}]
+    found += [{**model, "label": "RandomAtoms", "method": "RandomAtoms"}]
+    lines = [json.dumps(r) for r in found]
+    evil = [line.replace('"normalize": "image"', f'"normalize": {json.dumps(EVIL)}') for line in lines]
+    (folder / "r.jsonl").write_text("\n".join(evil) + "\n")
+    write_report(folder / "r.jsonl", folder)
+    return folder / "index.html"
+
+
+@pytest.fixture(scope="module")
+def crowd(crowded):
+    """What the probe found in that page, on a narrow screen, where a class has markup for a name too."""
+    name = json.dumps(EVIL).replace("<", "\\u003c")
+    text = crowded.read_text().replace('"classes": ["0"', f'"classes": [{name}')
+    return _probed(text, CROWD_PROBE, crowded.with_name("probed.html"), 400)
 
 
 def test_the_page_opens_without_errors_or_requests(opened):
@@ -85,6 +184,85 @@ def test_tables_sort_both_ways(opened):
     assert opened["rising"] == sorted(opened["rising"])
     assert opened["falling"] == sorted(opened["falling"], reverse=True)
     assert opened["sort"] == "descending"
+
+
+def test_what_has_no_number_comes_last_both_ways(crowd):
+    for column in crowd["sorts"]:
+        found = [re.match(r"[+-]?\d[\d.]*(?:e-\d+)?", text) for text in column["texts"]]
+        values = [column["sign"] * float(number[0]) for number in found if number]
+        assert all(found[: len(values)])
+        assert values == sorted(values)
+    difference = crowd["sorts"][3]
+    assert (difference["sign"], difference["texts"][-1]) == (-1, "–")
+
+
+def test_names_sort_downwards_too(crowd):
+    named = [name for name in crowd["names"] if name.startswith("M")]
+
+    assert named == sorted(named, reverse=True)
+
+
+def test_names_stay_under_their_heading_and_leave_room_on_a_telephone(crowd):
+    assert crowd["sticky"]["moved"] > 100
+    assert crowd["sticky"]["offsets"] == pytest.approx([0] * len(crowd["sticky"]["offsets"]), abs=1)
+    assert crowd["sticky"]["share"] < 0.4
+
+
+def test_lines_differ_without_colour(crowd):
+    assert len(crowd["looks"]) == 11
+    assert len({tuple(look) for look in crowd["looks"]}) == 11
+    assert len({symbol for symbol, _ in crowd["looks"]}) == 11
+    assert min(crowd["marked"]) > 0
+
+
+def test_convergence_is_clipped_and_says_so(crowd, crowded):
+    assert crowd["axis"] == list(RANGE)
+    assert "Flat" not in crowd["drawn"]
+    caption = re.search("<figcaption>(Objective of each.*?)</figcaption>", crowded.read_text())[1]
+    assert "clipped to 0.0001 … 1000" in caption
+    assert "Nothing to draw there: Flat" in caption
+
+
+def test_charts_are_drawn_anew_only_for_a_new_width_and_keep_what_was_hidden(crowd):
+    resized = crowd["resized"]
+    assert resized["idle"] == 0
+    assert resized["redrawn"] > 0
+    assert resized["width"] == resized["box"] < 300
+    assert resized["chosen"] == [False, False]
+
+
+def test_what_was_hidden_stays_hidden_in_another_theme_and_for_another_time(crowd):
+    assert crowd["later"] == [False, False]
+
+
+def test_names_from_records_cannot_become_markup_in_tooltips(crowd):
+    kinds = ("scatter", "boxes", "convergence", "confusion", "ablations")
+    assert crowd["tips"] == dict.fromkeys(kinds, True)
+    assert crowd["images"] == 0
+    assert crowd["hit"] is None
+
+
+def test_filters_say_whether_they_were_learned(crowded):
+    text = crowded.read_text()
+
+    assert "<h3>Filters</h3>" in text
+    assert "<figcaption>DCADL, 8 learned filters of the first seed</figcaption>" in text
+    assert "<figcaption>RandomAtoms, 8 random filters of the first seed</figcaption>" in text
+    assert "8 random filters of RandomAtoms, grey is zero" in text
+
+
+@pytest.mark.parametrize("error", [ImportError, OSError, KeyError])
+def test_a_data_set_that_cannot_be_loaded_leaves_the_report_whole(recorded, tmp_path, monkeypatch, error):
+    def broken(name):
+        raise error("no such thing here")
+
+    monkeypatch.setattr("dcadl.bench.figures.problem", broken)
+    write_report(recorded, tmp_path)
+
+    text = (tmp_path / "index.html").read_text()
+    assert "Pairs that DCADL confuses most" in text
+    assert f"the data set could not be loaded here ({error.__name__})" in text
+    assert "An example of" not in text
 
 
 def test_every_figure_has_an_accessible_name_and_every_chart_is_drawn(opened):

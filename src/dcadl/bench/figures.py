@@ -12,6 +12,8 @@ from dcadl.bench.problems import Problem, picture, problem
 from dcadl.bench.summary import Block, Row
 
 PAIRS = 6
+RANGE = (1e-4, 1e3)  # of the convergence chart: a start at 10¹⁸ would leave all other lines flat
+UNLEARNED = "RandomAtoms"
 TIMES = {
     "train_s": "Training time, s",
     "test_given_s": "Testing time an image, patches given, s",
@@ -29,20 +31,33 @@ def chart_data(block: Block) -> dict[str, Any]:
         "points": [_point(row) for row in run],
         "boxes": _boxes(run),
         "ablations": [_variant(row) for row in block.ablations if row.records],
-        "convergence": [line for row in run if (line := _convergence(row))],
+        "range": RANGE,
+        "convergence": convergence(block),
         "confusions": [_confusion(row) for row in run],
         "classes": _class_names(block, run),
     }
 
 
-def atom_sheets(block: Block) -> list[tuple[str, str, int]]:
-    """Label, picture and number of the atoms of each row that has some to show."""
+def convergence(block: Block) -> list[dict[str, Any]]:
+    """A line for each row whose objective has something to draw."""
+    return [line for row in block.rows if row.records and (line := _convergence(row))]
+
+
+def not_drawn(block: Block) -> list[str]:
+    """Labels of the iterative rows that have no such line."""
+    iterative = [row for row in block.rows if row.records and len(_objective(row)) > 1]
+    return [row.label for row in iterative if _convergence(row) is None]
+
+
+def atom_sheets(block: Block) -> list[tuple[str, str, str]]:
+    """Label, picture, and number and kind of the atoms of each row that has some to show."""
     found = []
     for row in block.rows:
         packed = next((r["atoms"] for r in row.records if r.get("atoms")), None)
         if packed:
             tiles = unpacked_atoms(packed)
-            found.append((row.label, data_uri(sheet(tiles)), len(tiles)))
+            kind = "random" if row.records[0]["method"] == UNLEARNED else "learned"
+            found.append((row.label, data_uri(sheet(tiles)), f"{len(tiles)} {kind} filters"))
     return found
 
 
@@ -63,6 +78,11 @@ def confused_pairs(block: Block, row: Row) -> list[dict[str, Any]]:
             }
         )
     return pairs
+
+
+def loading_error(name: str) -> str | None:
+    """What kind of error keeps the data set from being loaded here, if one does."""
+    return _loaded(name)[1]
 
 
 def _point(row: Row) -> dict[str, Any]:
@@ -94,11 +114,18 @@ def _boxes(rows: list[Row]) -> list[dict[str, Any]]:
 
 def _convergence(row: Row) -> dict[str, Any] | None:
     """How far the first seed's objective lies above its lowest value, as a share of it, step by step."""
-    trace = np.asarray(row.records[0].get("objective") or [], dtype=float)
+    trace = _objective(row)
     if len(trace) < 2 or not trace.min() > 0:
         return None
     above = [float(f"{v:.4g}") for v in (trace / trace.min() - 1).tolist()]
-    return {"label": row.label, "values": [v if v > 0 else None for v in above]}  # a logarithm has no zero
+    if not any(RANGE[0] <= v <= RANGE[1] for v in above):
+        return None
+    # a logarithm has no zero, JSON no infinity
+    return {"label": row.label, "values": [v if 0 < v < np.inf else None for v in above]}
+
+
+def _objective(row: Row) -> np.ndarray:
+    return np.asarray(row.records[0].get("objective") or [], dtype=float)
 
 
 def _confusion(row: Row) -> dict[str, Any]:
@@ -120,11 +147,15 @@ def _class_names(block: Block, rows: list[Row]) -> list[str]:
 
 
 def _data(name: str) -> Problem | None:
-    """The data set, if its files are here: examples are shown only then."""
+    """The data set, if it can be loaded here: examples are shown only then."""
+    return _loaded(name)[0]
+
+
+def _loaded(name: str) -> tuple[Problem | None, str | None]:
     try:
-        return problem(name)
-    except (FileNotFoundError, ValueError):
-        return None
+        return problem(name), None
+    except Exception as error:  # a missing file or library, a damaged file: the report does without
+        return None, type(error).__name__
 
 
 def _example(data: Problem | None, place: int) -> str | None:
@@ -136,7 +167,9 @@ def _example(data: Problem | None, place: int) -> str | None:
 
 
 def _typical(data: Problem | None, label: int) -> str | None:
-    return None if data is None else _example(data, int(np.flatnonzero(data.y == label)[0]))
+    if data is None or label not in data.y:
+        return None
+    return _example(data, int(np.flatnonzero(data.y == label)[0]))
 
 
 def _percent(value: float | None) -> float | None:

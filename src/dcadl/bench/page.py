@@ -6,7 +6,15 @@ import json
 from html import escape
 from importlib.resources import files
 
-from dcadl.bench.figures import atom_sheets, chart_data, confused_pairs
+from dcadl.bench.figures import (
+    RANGE,
+    atom_sheets,
+    chart_data,
+    confused_pairs,
+    convergence,
+    loading_error,
+    not_drawn,
+)
 from dcadl.bench.markdown import COLUMNS, LEGEND, accuracy_text, cells, difference_text, only_reported, small
 from dcadl.bench.settings import dataset
 from dcadl.bench.summary import REFERENCE, Block, Row
@@ -44,11 +52,11 @@ def _section(block: Block) -> str:
     body += [_table(f"{block.title}: accuracy and times", COLUMNS, rows), _facts(block), _failures(block)]
     body += [_chart(block, "scatter", f"Accuracy against time of each method on {block.title}", "time")]
     body += [_chart(block, "boxes", f"Accuracy over seeds of each method on {block.title}, as box plots")]
-    if any(len(row.records[0].get("objective") or ()) > 1 for row in block.rows if row.records):
-        body += [
-            _chart(block, "convergence", f"Objective of each iterative method on {block.title}, step by step")
-        ]
-    body += [_atoms(block), _chart(block, "confusion", f"Confusion matrix on {block.title}", "method")]
+    body += [
+        _convergence(block),
+        _atoms(block),
+        _chart(block, "confusion", f"Confusion matrix on {block.title}", "method"),
+    ]
     body += [_pairs(block), _ablations(block), "</section>"]
     return "\n".join(body)
 
@@ -82,6 +90,18 @@ def _chart(block: Block, kind: str, name: str, choice: str | None = None) -> str
     )
 
 
+def _convergence(block: Block) -> str:
+    if not convergence(block):
+        return ""
+    low, high = RANGE
+    name = (
+        f"Objective of each iterative method on {block.title}, step by step: how far above its lowest value, "
+        f"as a share of that value; clipped to {low:g} … {high:g}, broken at the lowest value itself"
+    )
+    outside = ", ".join(not_drawn(block))
+    return _chart(block, "convergence", f"{name}. Nothing to draw there: {outside}" if outside else name)
+
+
 def _facts(block: Block) -> str:
     found = [r for r in dataset(block.name)["results"] if "fact" in r]
     return "".join(f"<p>† {escape(r['name'])}: {escape(r['fact'])}.</p>" for r in found)
@@ -97,11 +117,11 @@ def _failures(block: Block) -> str:
 
 def _atoms(block: Block) -> str:
     figures = [
-        f'<figure><img src="{uri}" alt="{count} filters of {escape(label)}, grey is zero">'
-        f"<figcaption>{escape(label)}, {count} filters of the first seed</figcaption></figure>"
-        for label, uri, count in atom_sheets(block)
+        f'<figure><img src="{uri}" alt="{what} of {escape(label)}, grey is zero">'
+        f"<figcaption>{escape(label)}, {what} of the first seed</figcaption></figure>"
+        for label, uri, what in atom_sheets(block)
     ]
-    return f'<h3>Learned filters</h3><div class="tiles">{"".join(figures)}</div>' if figures else ""
+    return f'<h3>Filters</h3><div class="tiles">{"".join(figures)}</div>' if figures else ""
 
 
 def _pairs(block: Block) -> str:
@@ -111,7 +131,10 @@ def _pairs(block: Block) -> str:
     if row is None or not pairs:
         return ""
     items = "".join(_pair(p["true"], p["found"], p["count"], p["example"], p["typical"]) for p in pairs)
-    return f'<h3>Pairs that {escape(row.label)} confuses most</h3><ul class="pairs">{items}</ul>'
+    error = loading_error(block.name)
+    fact = f"Without names and pictures: the data set could not be loaded here ({error})."
+    note = f"<p>{fact}</p>" if error else ""
+    return f'<h3>Pairs that {escape(row.label)} confuses most</h3>{note}<ul class="pairs">{items}</ul>'
 
 
 def _pair(true: str, found: str, count: int, example: str | None, typical: str | None) -> str:

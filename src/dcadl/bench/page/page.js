@@ -4,15 +4,37 @@
   const blocks = Object.fromEntries(
     JSON.parse(document.getElementById("data").textContent).map((block) => [block.name, block]),
   );
-  // Okabe and Ito's colours, told apart by every kind of eye; symbols repeat what colours say.
+  // Okabe and Ito's colours, told apart by every kind of eye; symbols and dashes repeat what colours say.
   const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7a00", "#7f7f7f"];
   const LIGHTER = ["#003a5c", "#0072b2", "#56b4e9", "#cfe9fb"]; // from the paper outwards: dark pages end light
-  const SYMBOLS = ["circle", "rect", "triangle", "diamond", "pin", "arrow", "roundRect"];
+  const SYMBOLS = [ // each as wide as high: charts stretch them to a square
+    "circle", "rect", "triangle", "diamond",
+    "path://M0 0h10L5 10z", // a triangle on its point
+    "path://M4 0h2v4h4v2h-4v4h-2v-4h-4v-2h4z", // +
+    "path://M5 0L6.2 3.6L10 3.6L6.9 5.9L8.1 9.5L5 7.3L1.9 9.5L3.1 5.9L0 3.6L3.8 3.6z", // a star
+    "path://M0 1.5L1.5 0L5 3.5L8.5 0L10 1.5L6.5 5L10 8.5L8.5 10L5 6.5L1.5 10L0 8.5L3.5 5z", // ×
+    "path://M0 0h10L0 10h10z", // an hourglass
+    "path://M0 0L10 10V0L0 10z", // a bow
+    "path://M0 0L10 5L0 10z", "path://M10 0L0 5L10 10z", // to the right, to the left
+    "path://M0 0h10v10h-10zM2.5 2.5v5h5v-5z", "path://M0 0h10v3h-3.5v7h-3v-7h-3.5z", // a frame, T
+  ];
+  const DASHES = ["solid", "dashed", "dotted", [12, 4, 2, 4], [18, 5]];
   const root = document.documentElement;
   const drawn = [];
 
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-  const narrow = () => window.innerWidth < 600;
+  const safe = (text) => echarts.format.encodeHTML(String(text)); // tooltips are markup
+  const labels = unique(Object.values(blocks).flatMap((block) => block.points), "label");
+
+  function look(label) {
+    // a method's own in every chart
+    const i = labels.indexOf(label);
+    const color = COLOURS[i % COLOURS.length];
+    return {
+      symbol: SYMBOLS[i % SYMBOLS.length], itemStyle: { color, opacity: 1 },
+      lineStyle: { color, width: 1.5, type: DASHES[i % DASHES.length] },
+    };
+  }
 
   function axis(name, extra = {}) {
     const line = { lineStyle: { color: css("--line") } };
@@ -30,8 +52,8 @@
     };
   }
 
-  function legend() {
-    return { type: "scroll", top: 0, textStyle: { color: css("--ink") }, pageTextStyle: { color: css("--ink") } };
+  function legend(extra = {}) {
+    return { type: "scroll", top: 0, ...extra, textStyle: { color: css("--ink") }, pageTextStyle: { color: css("--ink") } };
   }
 
   function short(value) {
@@ -41,15 +63,15 @@
   const charts = {
     scatter(block, time) {
       return frame({
-        legend: legend(),
+        legend: legend({ itemWidth: 14 }),
         xAxis: axis(block.times[time], {
           type: "log", axisLabel: { color: css("--quiet"), formatter: short, hideOverlap: true },
         }),
         yAxis: axis("Accuracy, %", { type: "value", scale: true, nameGap: 46 }),
-        series: block.points.filter((point) => point[time] > 0).map((point, i) => ({
-          name: point.label, type: "scatter", symbolSize: 14, symbol: SYMBOLS[i % SYMBOLS.length],
+        series: block.points.filter((point) => point[time] > 0).map((point) => ({
+          name: point.label, type: "scatter", symbolSize: 14, ...look(point.label),
           data: [[point[time], point.accuracy]],
-          tooltip: { formatter: () => `${point.label}: ${point.accuracy.toFixed(2)} %, ${short(point[time])} s` },
+          tooltip: { formatter: () => `${safe(point.label)}: ${point.accuracy.toFixed(2)} %, ${short(point[time])} s` },
         })),
       });
     },
@@ -69,13 +91,16 @@
       });
     },
     convergence(block) {
+      const [min, max] = block.range;
       return frame({
-        legend: legend(),
+        legend: legend({ itemWidth: 44 }),
         xAxis: axis("Share of the run, %", { type: "value", max: 100 }),
-        yAxis: axis("Objective above its lowest, share", { type: "log", nameGap: 46, axisLabel: { color: css("--quiet"), formatter: short } }),
+        yAxis: axis("Objective above its lowest, share", {
+          type: "log", min, max, nameGap: 46, axisLabel: { color: css("--quiet"), formatter: short },
+        }),
         series: block.convergence.map((line) => ({
-          name: line.label, type: "line", showSymbol: false,
-          data: line.values.map((value, i) => [(100 * i) / (line.values.length - 1), value]),
+          name: line.label, type: "line", symbolSize: 9, ...look(line.label), data: steps(line),
+          tooltip: { formatter: ({ value: [x, y] }) => `${safe(line.label)}: ${short(y)} at ${x.toFixed(0)} % of its run` },
         })),
       });
     },
@@ -96,7 +121,7 @@
         },
         series: [{
           type: "heatmap", data: found.cells.map(([t, f, share]) => [f, t, share, Math.sqrt(share)]), encode: { x: 0, y: 1, value: 3 },
-          tooltip: { formatter: ({ value }) => `${block.classes[value[1]]} as ${block.classes[value[0]]}: ${value[2]} %` },
+          tooltip: { formatter: ({ value }) => `${safe(block.classes[value[1]])} as ${safe(block.classes[value[0]])}: ${value[2]} %` },
         }],
       });
     },
@@ -106,9 +131,18 @@
     return [...new Set(found.map((each) => each[key]))];
   }
 
+  function steps({ label, values }) {
+    // some ten symbols a line, each line's at steps of its own
+    const every = Math.ceil(values.length / 10);
+    const marked = labels.indexOf(label) % every;
+    return values.map((value, i) => ({
+      value: [(100 * i) / (values.length - 1), value], ...(i % every === marked ? {} : { symbol: "none" }),
+    }));
+  }
+
   function boxPlot(boxes) {
     return frame({
-      grid: { left: narrow() ? 120 : 190, right: 24, top: 16, bottom: 56 },
+      grid: { left: 16, right: 24, top: 16, bottom: 56, containLabel: true },
       xAxis: axis("Accuracy, %", { type: "value", scale: true }),
       yAxis: axis("", { type: "category", inverse: true, data: boxes.map((each) => each.label) }),
       series: [{
@@ -116,7 +150,7 @@
         itemStyle: { color: css("--panel"), borderColor: COLOURS[0], borderWidth: 2 },
         tooltip: {
           formatter: ({ name, value }) =>
-            `${name}<br>median ${value[3].toFixed(2)} %<br>range ${value[1].toFixed(2)} to ${value[5].toFixed(2)} %`,
+            `${safe(name)}<br>median ${value[3].toFixed(2)} %<br>range ${value[1].toFixed(2)} to ${value[5].toFixed(2)} %`,
         },
       }],
     });
@@ -136,7 +170,12 @@
     const select = figure.querySelector("select");
     if (kind === "boxes") box.style.height = `${90 + 34 * block.boxes.length}px`;
     const chart = echarts.init(box);
-    const show = () => chart.setOption(charts[kind](block, select?.value), true);
+    const show = () => {
+      const option = charts[kind](block, select?.value);
+      const selected = chart.getOption()?.legend?.[0]?.selected;
+      if (option.legend && selected) option.legend.selected = selected; // what the reader hid stays hidden
+      chart.setOption(option, true);
+    };
     if (select) {
       select.append(...choices(block, kind).map(([value, text]) => new Option(text, value)));
       select.addEventListener("change", () => {
@@ -146,25 +185,24 @@
     }
     box.dataset.name = box.getAttribute("aria-label");
     show();
-    drawn.push({ chart, show });
+    drawn.push({ chart, show, box });
   }
 
   const number = (text) => Number.parseFloat(text.replace("+", "").replace("−", "-"));
 
-  function compare(a, b) {
+  function compare(a, b, sign) {
     const [x, y] = [number(a), number(b)];
-    if (Number.isNaN(x) || Number.isNaN(y)) {
-      // what has no number comes last, names in their own order
-      return Number.isNaN(x) && Number.isNaN(y) ? a.localeCompare(b) : Number.isNaN(x) - Number.isNaN(y);
-    }
-    return x - y;
+    const missing = Number.isNaN(x) - Number.isNaN(y);
+    return missing || (Number.isNaN(x) ? 0 : sign * (x - y)); // what has no number comes last, both ways
   }
 
   function sortBy(head) {
     const rising = head.getAttribute("aria-sort") !== "ascending";
+    const sign = rising ? 1 : -1;
     const body = head.closest("table").tBodies[0];
     const text = (row) => row.cells[head.cellIndex].textContent;
-    const rows = [...body.rows].sort((a, b) => (rising ? 1 : -1) * compare(text(a), text(b)));
+    const order = head.cellIndex === 0 ? (a, b) => sign * a.localeCompare(b) : (a, b) => compare(a, b, sign);
+    const rows = [...body.rows].sort((a, b) => order(text(a), text(b)));
     for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", rising ? "ascending" : "descending");
     body.append(...rows);
@@ -183,5 +221,8 @@
   document.getElementById("theme").addEventListener("click", () =>
     paint(root.dataset.theme === "dark" ? "light" : "dark"),
   );
-  window.addEventListener("resize", () => drawn.forEach(({ chart, show }) => { chart.resize(); show(); }));
+  window.addEventListener("resize", () => drawn.forEach(({ chart, box }) => {
+    // a telephone also says "resize" when its address bar hides
+    if (box.clientWidth !== chart.getWidth()) chart.resize();
+  }));
 })();
