@@ -108,10 +108,12 @@ def test_a_write_that_breaks_off_leaves_the_last_checkpoint(digits, tmp_path, mo
         ({"random_state": 1}, lambda X, y: (X, y)),
         ({}, lambda X, y: (X, y[::-1])),
         ({}, lambda X, y: (X[::-1] ** 2, y)),
+        ({}, lambda X, y: (X[::-1], y)),
+        ({}, lambda X, y: (-X, y)),
         ({}, lambda X, y: (X[:300], y[:300])),
         ({}, lambda X, y: (X.astype(np.float32), y)),
     ],
-    ids=["parameter", "seed", "labels", "images", "fewer", "precision"],
+    ids=["parameter", "seed", "labels", "images", "order", "sign", "fewer", "precision"],
 )
 def test_a_checkpoint_of_another_fit_is_refused(digits, tmp_path, parameters, spoil):
     broken_off(DCADL(**FAST), 2, *digits, checkpoint=tmp_path / "c")

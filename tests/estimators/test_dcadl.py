@@ -265,6 +265,11 @@ def test_another_shape_at_prediction_is_refused(digits):
         model.predict(np.zeros((2, 63)))
 
 
+def test_negative_class_weights_are_refused(digits):
+    with pytest.raises(ValueError, match="class_weight must not be negative"):
+        DCADL(**FAST, class_weight={c: -1.0 if c == 3 else 1.0 for c in range(10)}).fit(*digits)
+
+
 @pytest.mark.parametrize(
     ("weight", "message"),
     [([-1.0] * 300, "must not be negative"), ([0.0] * 300, "must not be zero"), ([1.0] * 3, "inconsistent")],

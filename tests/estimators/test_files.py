@@ -58,6 +58,23 @@ def test_labels_of_any_type_come_back(labels, images, tmp_path):
     assert loaded.class_weight == model.class_weight
 
 
+def test_numbers_of_numpy_are_numbers(images, tmp_path):
+    """As GridSearchCV over arrays sets them."""
+    params = {"n_atoms": np.int64(4), "patch_shape": (np.int64(3), 2), "max_iter": np.int32(2), "tol": 0}
+    model = DCADL(**params, lam2=np.float32(0.25), random_state=np.int64(7)).fit(*images)
+    model.save(tmp_path / "m.safetensors")
+    loaded = dcadl.load(tmp_path / "m.safetensors")
+    assert loaded.get_params() == model.get_params()
+    assert loaded.random_state == 7
+
+
+def test_a_model_whose_parameters_were_set_after_its_fit_is_not_saved(images, tmp_path):
+    model = DCADL(n_atoms=4, patch_shape=3, max_iter=2, tol=0).fit(*images)
+    with pytest.raises(ValueError, match="n_atoms|atoms_.*set after fit"):
+        model.set_params(n_atoms=5).save(tmp_path / "m.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_header_can_be_read_by_people(saved):
     header = read_header(saved)
     assert (header["format"], header["class"], header["classes"]["labels"]) == (

@@ -160,13 +160,14 @@ def test_a_batch_may_lack_classes_and_may_be_one_image(digits):
     [
         ({}, lambda X, y: (X, y), "classes must be passed on the first call"),
         ({}, lambda X, y: (X, y, range(5)), "labels that are in classes"),
+        ({}, lambda X, y: (X, 0 * y, [0]), "at least 2 labels"),
         ({"solver": "paper"}, lambda X, y: (X, y, range(10)), "partial_fit works with solver='descent'"),
         ({"class_weight": "balanced"}, lambda X, y: (X, y, range(10)), "class weights as a dict"),
         ({"forgetting": 1.5}, lambda X, y: (X, y, range(10)), "forgetting must be at most 1"),
         ({"forgetting": -1}, lambda X, y: (X, y, range(10)), "forgetting must be a number of at least 0"),
         ({"n_atoms": 2000}, lambda X, y: (X, y, range(10)), "at most 8192; got 18000"),
     ],
-    ids=["no classes", "new label", "paper", "balanced", "above one", "negative", "too many"],
+    ids=["no classes", "new label", "one class", "paper", "balanced", "above one", "negative", "too many"],
 )
 def test_a_bad_first_batch_says_what_is_wrong_and_changes_nothing(digits, parameters, spoil, message):
     X, y = digits[0][:100], digits[1][:100]

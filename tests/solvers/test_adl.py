@@ -58,6 +58,15 @@ def test_an_atom_that_no_code_uses_becomes_a_sample(xp):
     assert np.abs(Y @ moved[-1]).max() == pytest.approx(1.0)
 
 
+def test_the_sample_that_fits_worst_comes_first(xp):
+    Y, misfit = np.eye(4), np.array([0.1, 0.9, 0.5, 0.2])
+    Omega = np.array([[0.0] * 4, [1.0, 0, 0, 0], [0.0] * 4])
+
+    revived = fetch(adl._revived(*(xp.asarray(a) for a in (Omega, Y, misfit))))
+
+    np.testing.assert_array_equal(revived, Y[[1, 0, 2]])
+
+
 def test_atoms_end_with_the_rank_that_the_samples_allow(xp):
     problem, _ = posed(xp, 20, 7, lambda A: hard_threshold(A, 4))
     Omega = np.repeat(atoms(2, 7), 4, axis=0)  # eight atoms, two directions

@@ -18,6 +18,11 @@ def test_it_stops_when_a_pass_gains_less_than_the_tolerance():
     assert result.n_iter < 100
 
 
+def test_the_tolerance_is_a_share_of_small_objectives_too():
+    """Each pass halves it, however small it is."""
+    assert not iterate(halve, 1e-3, float, max_iter=30, tol=0.1).converged
+
+
 def test_it_says_when_it_ran_out_of_passes():
     assert not iterate(halve, 1.0, float, max_iter=3, tol=1e-9).converged
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from dcadl.arrays import fetch, send
 from dcadl.solvers.classifier import Metric
-from dcadl.solvers.descent import Problem, State
+from dcadl.solvers.descent import Problem, State, is_state_of
 from dcadl.solvers.spill import codes_at
 
 CALM = 10  # a write is followed by at least so many times its duration without another
@@ -27,7 +27,8 @@ METRIC = tuple(f"metric.{name}" for name in Metric._fields)
 class Checkpoint:
     """The state after the last pass that was written to `path`, of one fit only.
 
-    `identity` says which fit: parameters and labels. The images are known by their X̄X̄ᵀ.
+    `identity` says which fit: parameters and labels. The images are known by their X̄X̄ᵀ, and by how well the
+    codes fit them: other images, or the same in another order, do not.
     """
 
     def __init__(self, path: str | os.PathLike[str], identity: dict[str, Any]) -> None:
@@ -48,9 +49,12 @@ class Checkpoint:
             with safe_open(self._path, framework="numpy") as file:
                 head = json.loads((file.metadata() or {})["dcadl-checkpoint"])
                 self._check(head, file.get_tensor("G"))
-                return self._read(file, head, problem, backend)
+                state = self._read(file, head, problem, backend)
         except (SafetensorError, KeyError, json.JSONDecodeError) as error:
             raise ValueError(f"{self._path} is no checkpoint of dcadl: {error}") from None
+        if not is_state_of(problem, state):
+            raise self._foreign()
+        return state
 
     def watching(self, watch: Callable[[int, State], bool]) -> Callable[[int, State], bool]:
         """`watch`, after the pass has been written where it is time to."""
@@ -68,10 +72,13 @@ class Checkpoint:
         assert self._gram is not None
         same_images = gram.shape == self._gram.shape and np.allclose(gram, self._gram, rtol=1e-5)
         if head["identity"] != self._identity or not same_images:
-            raise ValueError(
-                f"{self._path} was written by a fit with other data or parameters; "
-                "delete it, or name another file."
-            )
+            raise self._foreign()
+
+    def _foreign(self) -> ValueError:
+        return ValueError(
+            f"{self._path} was written by a fit with other data or parameters; "
+            "delete it, or name another file."
+        )
 
     def _read(self, file: Any, head: dict[str, Any], problem: Problem, backend: str) -> State:
         codes = file.get_slice("codes")

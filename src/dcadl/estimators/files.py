@@ -35,9 +35,15 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "class": type(model).__name__,
         "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
         "classes": _labels_out(model.classes_),
-        "values": {name: getattr(model, name) for name in layout.values},
+        "values": {name: _plain(name, getattr(model, name)) for name in layout.values},
     }
     arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in layout.arrays}
+    try:
+        _check_arrays(layout, arrays)
+    except ValueError as error:
+        raise ValueError(
+            f"The model does not fit its parameters ({error}): were they set after fit?"
+        ) from None
     write_atomically(Path(path), to_bytes(arrays, metadata={"dcadl": json.dumps(header)}))
 
 
@@ -146,7 +152,7 @@ def _labels_in(saved: dict[str, Any]) -> np.ndarray:
 
 def _plain(name: str, value: Any) -> Any:
     """A parameter as JSON. A generator's state is not worth keeping: the fit is done."""
-    if name == "random_state" and not isinstance(value, int | None):
+    if name == "random_state" and not isinstance(value, int | np.integer | None):
         return None
     if isinstance(value, dict):
         return [[_plain("", k), _plain("", v)] for k, v in value.items()]
@@ -154,6 +160,8 @@ def _plain(name: str, value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain("", inner) for inner in value]
     return value
 
 

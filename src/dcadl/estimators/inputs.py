@@ -73,6 +73,8 @@ def sample_weights(sample_weight: Any, class_weight: Any, y: np.ndarray, dtype: 
     if (total < 0).any():
         raise ValueError(f"sample_weight must not be negative; got {total.min():g}.")
     total = total * compute_sample_weight(class_weight, y)
+    if (total < 0).any():
+        raise ValueError(f"class_weight must not be negative; got {class_weight!r}.")
     if not total.any():
         raise ValueError("sample_weight must not be zero for every sample.")
     return total.astype(dtype)

@@ -35,12 +35,16 @@ class FitReport:
         )
 
 
+def _moved(change: float) -> str:
+    return f"{'lowered' if change >= 0 else 'raised'} the objective by {abs(change):.1e}"
+
+
 def warn_if_not_converged(name: str, result: Result, tol: float) -> None:
     """scikit-learn's warning where the loop ran out of passes before its tolerance was met."""
     if not result.converged:
         warnings.warn(
-            f"{name} ran all its {result.n_iter} passes; the last lowered the objective by "
-            f"{result.last_change:.1e} of itself (tol={tol:g}). Raise max_iter or tol; tol=0 asks for "
+            f"{name} ran all its {result.n_iter} passes; the last {_moved(result.last_change)} "
+            f"of itself (tol={tol:g}). Raise max_iter or tol; tol=0 asks for "
             "exactly max_iter passes.",
             ConvergenceWarning,
             stacklevel=3,

@@ -45,6 +45,8 @@ def _begun(model: Any, X: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.nda
     if classes is None:
         raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
     names = unique_labels(classes)
+    if len(names) < 2:
+        raise ValueError(f"classes must hold at least 2 labels; got {names.tolist()}.")
     rows, y, shape = fit_rows(model, X, y)
     _check_known(y, names)
     grid = grid_of(model, shape)

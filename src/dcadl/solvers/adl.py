@@ -90,5 +90,5 @@ def _revived(Omega: Array, Y: Array, misfit: Array) -> Array:
     xp = array_namespace(Omega)
     dead = row_norms(Omega)[:, 0] < DEAD
     worst = xp.argsort(misfit, descending=True)
-    turn = xp.cumulative_sum(xp.astype(dead, worst.dtype)) % Y.shape[0]
+    turn = (xp.cumulative_sum(xp.astype(dead, worst.dtype)) - 1) % Y.shape[0]  # −1 is of no dead atom
     return xp.where(dead[:, None], xp.take(Y, xp.take(worst, turn), axis=0), Omega)

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+TINY = np.finfo(np.float64).tiny  # an objective of zero is as low as it gets
+
 
 class Result(NamedTuple):
     """Where a loop ended."""
@@ -35,7 +37,7 @@ def iterate(
             raise FloatingPointError(
                 f"The objective became {now} in pass {t}. Scale the images to [0, 1] or raise the ridges."
             )
-        change = (before - now) / max(1.0, abs(before)) if np.isfinite(before) else np.inf
+        change = (before - now) / max(abs(before), TINY) if np.isfinite(before) else np.inf
         before = now
         stop = watch is not None and watch(t, state)
         if stop or change < tol:
