@@ -186,3 +186,24 @@ def test_a_corrupt_picture_is_named_and_an_old_output_stays(run, pictures, tmp_p
     assert result.exit_code == 2
     assert "2.png" in result.stderr
     assert (tmp_path / "f.npz").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-o", "a.npz", "--model", "a.npz"], "--output would overwrite --model"),
+        (
+            ["-o", "b.npz", "--save-model", "a.npz", "--model", "a.npz"],
+            "--save-model would overwrite --model",
+        ),
+        (["-o", "b.npz", "--save-model", "b.npz", "--transductive"], "must be two files"),
+    ],
+)
+def test_outputs_never_overwrite_an_input_or_each_other(run, pictures, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.npz").write_bytes(b"precious")
+    result = run("features", pictures, *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert (tmp_path / "a.npz").read_bytes() == b"precious"
+    assert not (tmp_path / "b.npz").exists()

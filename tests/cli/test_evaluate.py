@@ -114,3 +114,16 @@ def test_info_for_people_names_method_classes_and_patches(call, model):
 
 def test_info_refuses_what_is_no_model(refused, folder):
     assert "safetensors" in refused("info", next(folder.rglob("*.png")))
+
+
+@pytest.mark.parametrize("victim", ["MODEL", "DATA"])
+def test_a_picture_never_overwrites_what_it_is_drawn_of(refused, tmp_path, model, arrays, victim):
+    files = {"MODEL": tmp_path / "m.png", "DATA": tmp_path / "d.npz"}
+    files["MODEL"].write_bytes(model.read_bytes())
+    np.savez(files["DATA"], images=arrays[0], labels=arrays[1])
+    before = files[victim].read_bytes()
+
+    line = refused("evaluate", *files.values(), "--plot", files[victim])
+
+    assert f"--plot would overwrite {victim}" in line
+    assert files[victim].read_bytes() == before

@@ -211,3 +211,38 @@ def test_unreadable_pictures_are_refused_or_left_out_with_a_note(call, tmp_path,
     assert "left out" in fitted.stderr
     assert "broken.png" in fitted.stderr
     assert (tmp_path / "m").exists()
+
+
+@pytest.fixture
+def pair(tmp_path, arrays):
+    """A data file, and another name for it."""
+    np.savez(tmp_path / "data.npz", images=arrays[0], labels=arrays[1])
+    (tmp_path / "link.npz").symlink_to(tmp_path / "data.npz")
+    return tmp_path / "data.npz", tmp_path / "link.npz"
+
+
+@pytest.mark.parametrize("option", ["--output", "--checkpoint"])
+@pytest.mark.parametrize("name", [0, 1], ids=["the same name", "a link"])
+def test_data_are_never_overwritten(refused, tmp_path, pair, option, name):
+    before = pair[0].read_bytes()
+    files = {"--output": tmp_path / "m"} | {option: pair[name]}
+
+    line = refused("fit", pair[0], *[word for both in files.items() for word in both], *SMALL)
+
+    assert f"{option} would overwrite DATA" in line
+    assert pair[0].read_bytes() == before
+
+
+def test_the_file_of_a_named_set_is_never_overwritten(refused, tmp_path, monkeypatch):
+    monkeypatch.setenv("DCADL_DATA", str(tmp_path))
+    (tmp_path / "mnist_28x28.npz").write_bytes(b"precious")
+
+    assert "would overwrite DATA" in refused("fit", "mnist", "-o", tmp_path / "mnist_28x28.npz")
+    assert (tmp_path / "mnist_28x28.npz").read_bytes() == b"precious"
+
+
+def test_the_model_is_not_saved_where_the_checkpoint_is(refused, tmp_path, folder):
+    words = ("--output", tmp_path / "m", "--checkpoint", tmp_path / "." / "sub" / ".." / "m")
+
+    assert "--output and --checkpoint must be two files" in refused("fit", folder, *words, *SMALL)
+    assert not (tmp_path / "m").exists()

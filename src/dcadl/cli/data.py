@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dcadl.cli.inputs import keep_apart
 from dcadl.cli.terminal import clean_exit
 
 if TYPE_CHECKING:  # the library itself is imported where it is used: other commands start faster
@@ -122,6 +123,7 @@ def features(
     with clean_exit():
         for written in (output, save_model):
             _check_output(written)
+        keep_apart({"--output": output, "--save-model": save_model}, {"IMAGES": images, "--model": model})
         _check_choice(per_class, transductive, model)
         kept = None if no_cache else cache or cache_folder() / "features"
         folder = _folder(images)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from dcadl.cli.inputs import read_for
+from dcadl.cli.inputs import keep_apart, place_of, read_for
 from dcadl.cli.predict import Model
 from dcadl.cli.terminal import clean_exit
 
@@ -48,6 +48,7 @@ def evaluate(
 ) -> None:
     """Measure a model's accuracy on labelled data, class by class."""
     with clean_exit():
+        keep_apart({"--plot": plot}, {"MODEL": model, "DATA": place_of(data)})
         verdict = judge(model, data)
         if plot is not None:
             from dcadl.cli.pictures import confusion_picture, write_figure

@@ -46,6 +46,31 @@ def read_data(data: str, size: Any = None, color: bool = False, *, skip: bool = 
     return Labelled(scaled(samples), bunch.target_names[bunch.target], bunch.get("train_size"))
 
 
+def keep_apart(written: dict[str, Path | None], read: dict[str, Path | None]) -> None:
+    """Before any work: no file that is written may be one that is read, or be written twice."""
+    outputs = [(word, path) for word, path in written.items() if path is not None]
+    for i, (word, path) in enumerate(outputs):
+        for other, source in read.items():
+            if source is not None and _same_file(path, source):
+                raise ValueError(f"{word} would overwrite {other}: {path}. Give another name.")
+        for other, second in outputs[:i]:
+            if _same_file(path, second):
+                raise ValueError(f"{other} and {word} must be two files; both are {path}.")
+
+
+def place_of(data: str) -> Path | None:
+    """The file or folder that `read_data` would read; None where there is none."""
+    from dcadl.data.load import find
+    from dcadl.data.registry import facts, names
+
+    if data not in names() or Path(data).exists():
+        return Path(data)
+    try:
+        return None if data == "digits" else find(facts(data))
+    except FileNotFoundError:  # reading it will say so
+        return None
+
+
 def scaled(samples: Any) -> Any:
     """float32 samples, pixel values 0..255 brought to [0, 1].
 
@@ -81,6 +106,11 @@ def read_for(model: Any, data: str) -> Labelled:
     if len(shape) < 2:
         return read_data(data)
     return read_data(data, size=shape[:2], color=shape[2:] == (3,))
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Also under two names, by links or on a file system that knows no case."""
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
 def _named(name: str, size: Any, color: bool) -> Any:
