@@ -42,7 +42,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         _check_arrays(layout, arrays)
     except ValueError as error:
         raise ValueError(
-            f"The model does not fit its parameters ({error}): were they set after fit?"
+            f"The model is not as its parameters say: {error}. Were they set after fit?"
         ) from None
     write_atomically(Path(path), to_bytes(arrays, metadata={"dcadl": json.dumps(header)}))
 
