@@ -28,6 +28,16 @@ def test_dcadl_runs_with_the_atoms_that_the_papers_table_reports(name, atoms):
     assert reported["atoms"] == ours.params["n_atoms"] == atoms
 
 
+@pytest.mark.parametrize("name", DATASETS)
+def test_the_papers_algorithm_sees_what_dcadl_sees(name):
+    """All but the solver is the same, so that a difference is the solver's."""
+    ours, theirs = (dict(row.params) for row in settings.settings(name, ["DCADL", "DCADL-paper"]))
+
+    assert theirs.pop("solver") == "paper"
+    assert ours.pop("tol") == 0.0
+    assert ours == theirs
+
+
 def test_scene15_is_run_with_both_numbers_of_atoms():
     rows = {row.label: row.params["n_atoms"] for row in settings.settings("scene15", ["dcadl", "dcadl-100"])}
 

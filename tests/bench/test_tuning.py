@@ -201,6 +201,18 @@ def test_a_method_that_fails_is_named_and_the_others_are_still_searched(monkeypa
     assert sorted(line.text.partition(":")[0] for line in lines) == ["1 of 2", "2 of 2"]
 
 
+def test_what_the_authors_ran_stays_what_it_is(monkeypatch, tmp_path):
+    monkeypatch.setattr(tuning, "tune_one", lambda *_: tuning.Choice({}, 3, 0.9, 1.0))
+
+    lines = list(
+        tuning.tune_all(
+            ["digits"], ["DCADL", "DCADL-paper"], 1, tmp_path / "t", budget_s=6, folds=3, threads=1
+        )
+    )
+
+    assert ["DCADL seed 0" in line.text for line in lines] == [True]
+
+
 def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(monkeypatch, tmp_path):
     path, asked = tmp_path / "tuned.toml", []
 

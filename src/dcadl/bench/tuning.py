@@ -80,7 +80,7 @@ def tune_all(
     """
     done = _Done(path, budget_s, repeats, folds)
     rows = rows_of(datasets, methods)
-    tunable = [(name, row) for name in datasets for row in rows[name] if row.method in paper()["spaces"]]
+    tunable = [(name, row) for name in datasets for row in rows[name] if _is_tunable(row)]
     every = [Search(*row, seed) for seed in range(repeats) for row in tunable]
     budget = Budget(budget_s / repeats, folds)
     # Asked when a search is about to begin, not when it is planned: some first seeds are known by then.
@@ -98,6 +98,10 @@ def tune_all(
             failed.add(every.index(search))
         count = sum(map(done.has, every)) + len(failed)
         yield Told(f"{count} of {len(every)}: {_line(search, choice)}", choice.error is not None)
+
+
+def _is_tunable(row: Setting) -> bool:
+    return row.method in paper()["spaces"] and row.label not in paper()["untuned"]
 
 
 def _choice_of(search: Search, budget: Budget, threads: int | None) -> tuple[Search, Choice]:
