@@ -207,3 +207,9 @@ def test_outputs_never_overwrite_an_input_or_each_other(run, pictures, tmp_path,
     assert message in result.stderr
     assert (tmp_path / "a.npz").read_bytes() == b"precious"
     assert not (tmp_path / "b.npz").exists()
+
+
+def test_features_name_what_they_leave_out(run, pictures, tmp_path):
+    (pictures / "ant" / "x.heic").write_bytes(b"x")
+    result = run("features", pictures, "-o", tmp_path / "f.npz", "--transductive", "--no-cache", *SMALL)
+    assert "note: 1 file left out by its ending (.heic: 1)\n" in result.stderr

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -246,3 +247,45 @@ def test_the_model_is_not_saved_where_the_checkpoint_is(refused, tmp_path, folde
 
     assert "--output and --checkpoint must be two files" in refused("fit", folder, *words, *SMALL)
     assert not (tmp_path / "m").exists()
+
+
+@pytest.fixture
+def untidy(tmp_path, folder):
+    """The folder with files that are no pictures by their ending, and one picture outside the classes."""
+    shutil.copytree(folder, tmp_path / "untidy")
+    for i in range(40):
+        (tmp_path / "untidy" / "down" / f"{i}.heic").write_bytes(b"x")
+    shutil.copy(next(folder.rglob("*.png")), tmp_path / "untidy" / "loose.png")
+    return tmp_path / "untidy"
+
+
+@pytest.mark.parametrize("words", [("fit", "-o", "m", *SMALL), ("data", "check")], ids=["fit", "data check"])
+def test_what_is_left_out_of_a_folder_is_counted_in_a_note(call, untidy, monkeypatch, words):
+    monkeypatch.chdir(untidy.parent)
+    expected = "40 files left out by their ending (.heic: 40); 1 picture lies outside the class folders"
+
+    result = call(*words, untidy)
+
+    assert result.exit_code == 0, result.output
+    assert result.output.count("note: ") == 1
+    assert f"note: {expected}\n" in result.output
+
+
+def test_a_tidy_folder_needs_no_note(call, tmp_path, folder):
+    assert call("fit", folder, "-o", tmp_path / "m", *SMALL).stderr == ""
+
+
+@pytest.mark.parametrize("words", [("fit", "-o", "m", *SMALL), ("data", "check")], ids=["fit", "data check"])
+def test_a_zip_with_one_folder_around_its_classes_is_read(call, tmp_path, folder, monkeypatch, words):
+    monkeypatch.setenv("DCADL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    with zipfile.ZipFile(tmp_path / "pets.zip", "w") as archive:
+        for file in sorted(folder.rglob("*.png")):
+            archive.write(file, f"pets/{file.relative_to(folder)}")
+            archive.writestr(f"__MACOSX/pets/{file.parent.name}/._{file.name}", b"x")
+
+    result = call(*words, "pets.zip")
+
+    assert result.exit_code == 0, result.output
+    assert "36 samples" in result.stdout
+    assert "3 classes" in result.stdout

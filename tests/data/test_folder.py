@@ -1,6 +1,7 @@
 """Folders with one sub-folder per class."""
 
 import os
+import shutil
 import unicodedata
 
 import numpy as np
@@ -156,3 +157,51 @@ def test_a_survey_reports_sizes_and_faults(pets, draw):
     shapes, bad = survey(list_folder(pets))
     assert sorted(set(shapes)) == [(12, 10), (20, 10)]
     assert len(bad) == 1
+
+
+def test_one_folder_around_the_classes_is_passed_through(pets):
+    wrapped = image_folder(pets.parent)
+    assert list(wrapped.target_names) == ["cat", "dog"]
+    np.testing.assert_array_equal(wrapped.data, image_folder(pets).data)
+
+
+def test_a_single_class_is_no_wrapping(pets):
+    shutil.rmtree(pets / "dog")
+    assert list(image_folder(pets).target_names) == ["cat"]
+    assert list(image_folder(pets.parent).target_names) == ["cat"]
+
+
+@pytest.mark.parametrize("name", ["__MACOSX", "__pycache__", ".git"])
+def test_folders_of_other_programs_are_no_classes(pets, name):
+    (pets / name).mkdir()
+    (pets / name / "._0.png").write_bytes(b"x")
+    bunch = image_folder(pets)
+    assert list(bunch.target_names) == ["cat", "dog"]
+    assert bunch.loose == []
+
+
+def test_pictures_in_hidden_folders_of_a_class_are_not_read(pets, draw):
+    draw(pets / "cat" / ".thumbnails" / "0.png", (3, 3))
+    assert len(image_folder(pets).target) == 6
+
+
+def test_a_class_folder_may_be_a_link(pets, tmp_path):
+    (pets / "dog").rename(tmp_path / "elsewhere")
+    (pets / "dog").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    assert np.bincount(image_folder(pets).target).tolist() == [3, 3]
+
+
+def test_pictures_outside_the_class_folders_are_listed(pets, draw):
+    for place in (pets, pets.parent, pets / "__old"):
+        draw(place / "x.png")
+    (pets / "notes.txt").write_text("x")
+    loose = image_folder(pets.parent).loose
+    assert sorted(loose) == sorted(str(place / "x.png") for place in (pets, pets.parent, pets / "__old"))
+
+
+def test_a_class_without_a_picture_says_what_it_holds(pets):
+    (pets / "emu").mkdir()
+    for i in range(2):
+        (pets / "emu" / f"{i}.HEIC").write_bytes(b"x")
+    with pytest.raises(ValueError, match=r"emu \(it holds \.heic: 2\)"):
+        image_folder(pets)

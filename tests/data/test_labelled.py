@@ -171,6 +171,17 @@ def test_a_folder_and_its_zip_give_the_same(pets, tmp_path):
     np.testing.assert_array_equal(folder.target, zipped.target)
 
 
+def test_a_zip_as_macos_writes_it_gives_the_same(pets, tmp_path):
+    with zipfile.ZipFile(tmp_path / "pets.zip", "w") as archive:
+        for file in sorted(pets.rglob("*.png")):
+            archive.write(file, file.relative_to(pets.parent))
+            archive.writestr(f"__MACOSX/pets/{file.parent.name}/._{file.name}", b"x")
+    folder, zipped = read_labelled(pets), read_labelled(tmp_path / "pets.zip")
+    np.testing.assert_array_equal(folder.data, zipped.data)
+    assert list(zipped.target_names) == ["cat", "dog"]
+    assert zipped.ignored == zipped.loose == []
+
+
 def test_other_files_are_refused_and_missing_ones_named(tmp_path):
     (tmp_path / "a.csv").write_text("1,2")
     with pytest.raises(ValueError, match=r"\.npz"):

@@ -151,6 +151,15 @@ def test_scene_classes_have_one_name_in_all_distributions(tmp_path, draw):
     assert sorted(bunch.target_names) == ["bedroom", "coast", "office", "suburb"]
 
 
+def test_scenes_may_be_wrapped_in_an_archive(tmp_path, draw):
+    for name in ("MITcoast", "bedroom"):
+        draw(tmp_path / "pictures" / "all" / "scene_categories" / name / "image_0001.jpg", (20, 30))
+    (tmp_path / "pictures" / "__MACOSX").mkdir()
+    (tmp_path / "root").mkdir()
+    shutil.make_archive(str(tmp_path / "root" / "scene_categories"), "zip", tmp_path / "pictures")
+    assert sorted(load("scene15", tmp_path / "root").target_names) == ["bedroom", "coast"]
+
+
 def test_scene_features_from_mat_files_in_columns(tmp_path, rng):
     X, y = rng.random((6, 20)), np.array([0, 0, 1, 1, 2, 2])
     one_hot = (np.arange(3)[:, None] == y).astype(float)

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dcadl.cli.inputs import keep_apart
-from dcadl.cli.terminal import clean_exit
+from dcadl.cli.inputs import keep_apart, left_out
+from dcadl.cli.terminal import clean_exit, note
 
 if TYPE_CHECKING:  # the library itself is imported where it is used: other commands start faster
     from sklearn.utils import Bunch
@@ -128,6 +128,8 @@ def features(
         kept = None if no_cache else cache or cache_folder() / "features"
         folder = _folder(images)
         listing = list_folder(folder)
+        if absent := left_out(listing.ignored, listing.loose):
+            note(absent)
         if model is None:
             pyramid = SpatialPyramid(
                 n_words=words, levels=_levels(levels), coding=coding, pooling=pooling, n_components=pca,
@@ -213,7 +215,7 @@ def _inspect_named(name: str, root: Path | None) -> Report:
     bunch = load(name, root)
     if bunch.data.dtype.kind == "U":
         files = [Path(file) for file in bunch.data]
-        return _inspect_files(Listing(files, bunch.target, list(bunch.target_names), []))
+        return _inspect_files(Listing(files, bunch.target, list(bunch.target_names), [], []))
     return _inspect_arrays(bunch)
 
 
@@ -244,9 +246,8 @@ def _inspect_files(listing: "Listing") -> Report:
     hashes = {hashlib.sha256(file.read_bytes()).digest() for file in listing.files}
     repeated = len(listing.files) - len(hashes)
     remarks = [f"note: {repeated} files repeat another one byte for byte"] if repeated else []
-    remarks += (
-        [f"note: {len(listing.ignored)} files are no pictures by their ending"] if listing.ignored else []
-    )
+    absent = left_out(listing.ignored, listing.loose)
+    remarks += [f"note: {absent}"] if absent else []
     return Report(np.bincount(listing.target).tolist(), text, [str(error) for error in bad], remarks)
 
 

@@ -1,5 +1,6 @@
 """What commands read: labelled data and pictures, in the size, colour and scale that a model knows."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,10 +41,26 @@ def read_data(data: str, size: Any = None, color: bool = False, *, skip: bool = 
         bunch = read_labelled(Path(data), size=size, color=color, on_error="skip" if skip else "raise")
     for trouble in bunch.get("skipped", ()):
         note(f"left out: {trouble}")
+    if absent := left_out(bunch.get("ignored", ()), bunch.get("loose", ())):
+        note(absent)
     if len(bunch.target_names) < 2:
         raise ValueError(f"{data} must hold at least 2 classes; got {list(map(str, bunch.target_names))}.")
     samples = bunch.get("images", bunch.data)
     return Labelled(scaled(samples), bunch.target_names[bunch.target], bunch.get("train_size"))
+
+
+def left_out(ignored: Sequence[Any], loose: Sequence[Any]) -> str:
+    """What of a folder is no sample although it may look like one, in one line; empty if there is nothing."""
+    from dcadl.data.folder import endings
+
+    remarks = []
+    if ignored:
+        by = "file left out by its" if len(ignored) == 1 else "files left out by their"
+        remarks.append(f"{len(ignored)} {by} ending ({endings(ignored)})")
+    if loose:
+        lie = "picture lies" if len(loose) == 1 else "pictures lie"
+        remarks.append(f"{len(loose)} {lie} outside the class folders")
+    return "; ".join(remarks)
 
 
 def keep_apart(written: dict[str, Path | None], read: dict[str, Path | None]) -> None:

@@ -2,7 +2,8 @@
 
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -28,7 +29,8 @@ class Listing(NamedTuple):
     files: list[Path]
     target: Any  # (n,) class of each file
     names: list[str]  # classes in order
-    ignored: list[Path]  # files that are not pictures by their ending
+    ignored: list[Path]  # files of the classes that are not pictures by their ending
+    loose: list[Path]  # pictures outside the class folders
 
 
 class Survey(NamedTuple):
@@ -54,7 +56,8 @@ def image_folder(
 
     Parameters
     ----------
-    path : the folder; classes are its sub-folders in alphabetical order, read to any depth
+    path : the folder; classes are its sub-folders in alphabetical order, read to any depth. A single
+        folder around them is passed through; hidden folders and those named `__…` are no classes
     size : (height, width) for all pictures; None needs them to share one size already
     color : keep three channels instead of grey
     filter : how pixels are combined when the size changes
@@ -66,7 +69,8 @@ def image_folder(
     Returns
     -------
     Bunch with `data` (n, pixels), `images` (n, H, W[, 3]) uint8, `target`, `target_names`, `filenames`,
-    `skipped` (unreadable files), `ignored` (files that are no pictures by their ending) and `DESCR`.
+    `skipped` (unreadable files), `ignored` (files that are no pictures by their ending), `loose` (pictures
+    outside the class folders) and `DESCR`.
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip"; got {on_error!r}.')
@@ -89,6 +93,7 @@ def image_folder(
         filenames=np.array(files),
         skipped=[str(error) for error in bad],
         ignored=[str(file) for file in listing.ignored],
+        loose=[str(file) for file in listing.loose],
         DESCR=f"{len(files)} pictures of {len(names)} classes from {path}",
     )
 
@@ -98,13 +103,14 @@ def list_folder(path: str | Path, *, on_error: OnError = "raise") -> Listing:
     path = Path(path)
     if not path.is_dir():
         raise FileNotFoundError(f"expected a folder with one sub-folder per class; nothing at {path}")
-    folders = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+    levels = _levels(path)
+    folders = class_folders(levels[-1])
     if not folders:
         raise ValueError(f"expected one sub-folder per class in {path}; found no sub-folders.")
     _refuse_same_names(folders)
     held = {folder: _files_below(folder) for folder in folders}
     pictures = {folder: [f for f in files if _is_picture(f)] for folder, files in held.items()}
-    empty = [folder.name for folder in folders if not pictures[folder]]
+    empty = [_with_endings(folder.name, held[folder]) for folder in folders if not pictures[folder]]
     if len(empty) == len(folders) or (empty and on_error == "raise"):
         raise ValueError(f"class folders without a picture in {path}: {', '.join(empty)}.")
     if empty:
@@ -115,7 +121,19 @@ def list_folder(path: str | Path, *, on_error: OnError = "raise") -> Listing:
         target=np.repeat(np.arange(len(folders)), [len(pictures[folder]) for folder in folders]),
         names=[folder.name for folder in folders],
         ignored=[f for files in held.values() for f in files if not _is_picture(f)],
+        loose=[f for level in levels for f in _files_outside(level) if _is_picture(f)],
     )
+
+
+def class_folders(folder: Path) -> list[Path]:
+    """Sub-folders that may be classes: neither hidden nor of the kind of `__MACOSX`."""
+    return sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith((".", "__")))
+
+
+def endings(files: Iterable[str | Path]) -> str:
+    """How many files have which ending, such as ".heic: 40, .txt: 2"."""
+    counts = Counter(Path(file).suffix.lower() or "none" for file in files)
+    return ", ".join(f"{ending}: {n}" for ending, n in counts.most_common())
 
 
 def survey(listing: Listing, progress: bool | None = None) -> Survey:
@@ -141,8 +159,30 @@ def _attempts(
     return with_progress(parallel_map(attempt, files, n_jobs), len(files), "reading images", progress)
 
 
+def _levels(folder: Path) -> list[Path]:
+    """The folder and those inside it down to the one that holds the classes: archives often wrap it."""
+    inner = class_folders(folder)
+    wraps = len(inner) == 1 and class_folders(inner[0])
+    return [folder, *_levels(inner[0])] if wraps else [folder]
+
+
 def _files_below(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
+    depth = len(folder.parts)
+    found = (p for p in folder.rglob("*") if not any(part.startswith(".") for part in p.parts[depth:]))
+    return sorted(p for p in found if p.is_file())
+
+
+def _files_outside(level: Path) -> Iterator[Path]:
+    """Files beside the class folders, and those of folders that are no classes by their name."""
+    for entry in sorted(p for p in level.iterdir() if not p.name.startswith(".")):
+        if entry.is_file():
+            yield entry
+        elif entry.name.startswith("__"):
+            yield from _files_below(entry)
+
+
+def _with_endings(name: str, files: list[Path]) -> str:
+    return f"{name} (it holds {endings(files)})" if files else name
 
 
 def _is_picture(file: Path) -> bool:

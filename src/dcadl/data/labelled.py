@@ -38,8 +38,8 @@ def read_labelled(
     Returns
     -------
     Bunch with `data` (n, features), `target` 0 … C-1, `target_names`, `DESCR`; for pictures also `images`
-    (n, H, W) or (n, H, W, 3); for folders also `filenames` and `skipped`; `train_size` where the file keeps
-    a training and a test part.
+    (n, H, W) or (n, H, W, 3); for folders also what `image_folder` adds; `train_size` where the file
+    keeps a training and a test part.
     """
     path = Path(path)
     if path.is_dir():

@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 from dcadl.data import faces, registry
 from dcadl.data.archives import is_archive, unpacked
 from dcadl.data.bunch import labelled
-from dcadl.data.folder import list_folder
+from dcadl.data.folder import class_folders, list_folder
 from dcadl.data.idx import read_mnist
 from dcadl.data.labelled import bunch_of_arrays
 from dcadl.data.mat import read_arrays
@@ -95,7 +95,7 @@ def _is_container(path: Path) -> bool:
 def _is_home(known: Facts, folder: Path) -> bool:
     """Whether the folder named by the user is the set itself rather than the folder around it."""
     if known.name == "scene15":
-        return len(_class_folders(folder)) == known.classes
+        return len(class_folders(folder)) == known.classes
     if known.name == "caltech101":
         return (folder / "BACKGROUND_Google").is_dir() or (folder / "accordion").is_dir()
     pattern = {"extended_yaleb": faces.YALE_FILE, "ar": faces.AR_FILE}.get(known.name)
@@ -135,8 +135,6 @@ def _read_caltech(known: Facts, folder: Path) -> Bunch:
 
 def _read_scenes(known: Facts, folder: Path) -> Bunch:
     """Class folders under their short names, whichever of the distributions they come from."""
-    while len(_class_folders(folder)) == 1:  # an archive may wrap them
-        folder = _class_folders(folder)[0]
     bunch = _class_files(folder)
     bunch.target_names = np.array([re.sub("^(CAL|MIT|PAR)", "", n).lower() for n in bunch.target_names])
     return bunch
@@ -153,10 +151,6 @@ READERS: dict[str, Callable[[Facts, Path], Bunch]] = {
     "scene15": _read_scenes,
     "mnist": _read_mnist,
 }
-
-
-def _class_folders(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith((".", "__")))
 
 
 def _class_files(folder: Path) -> Bunch:
