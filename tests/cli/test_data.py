@@ -154,9 +154,10 @@ def test_finished_work_is_kept_unless_told_not_to(run, pictures, tmp_path):
     [
         ([], "exactly one of --per-class"),
         (["--per-class", 3, "--transductive"], "exactly one of --per-class"),
-        (["--per-class", 5], "ant (5)"),
+        (["--per-class", 5], "ant (5), bee (5). Lower --per-class or"),
         (["--per-class", 3, "--levels", "a,b"], "--levels must be"),
-        (["--per-class", 3, "--words", "100000"], "Lower n_words"),
+        (["--per-class", 3, "--words", "100000"], "Lower --words or"),
+        (["--per-class", 3, "--words", "3"], "Raise --words, or take --coding hard"),
         (["--model", "nowhere.npz"], "nowhere.npz"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -127,3 +128,27 @@ def test_a_picture_never_overwrites_what_it_is_drawn_of(refused, tmp_path, model
 
     assert f"--plot would overwrite {victim}" in line
     assert files[victim].read_bytes() == before
+
+
+def test_unreadable_pictures_are_refused_or_left_out_with_a_note(call, tmp_path, model, folder):
+    shutil.copytree(folder, tmp_path / "data")
+    (tmp_path / "data" / "down" / "broken.png").write_bytes(b"no picture")
+
+    refused = call("evaluate", model, tmp_path / "data", "--json")
+    judged = call("evaluate", model, tmp_path / "data", "--json", "--skip-unreadable")
+
+    assert refused.exit_code == 2
+    assert "--skip-unreadable leaves them out" in refused.stderr
+    assert judged.exit_code == 0
+    assert "broken.png" in judged.stderr
+    assert json.loads(judged.stdout)["samples"] == 36
+
+
+def test_pictures_of_two_sizes_do_not_suit_a_model_of_features(refused, tmp_path):
+    rng = np.random.default_rng(0)
+    dcadl.PatchRidge().fit(rng.standard_normal((10, 6)), np.arange(10) % 2).save(tmp_path / "m")
+    for side in (8, 9):
+        (tmp_path / "data" / str(side)).mkdir(parents=True)
+        Image.new("L", (side, side)).save(tmp_path / "data" / str(side) / "a.png")
+
+    assert "not on pictures" in refused("evaluate", tmp_path / "m", tmp_path / "data")

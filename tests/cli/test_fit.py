@@ -119,7 +119,9 @@ REFUSALS = {
     "patch larger than the image": (("--patch", "13"), "patch_shape"),
     "share that is none": (("--holdout", "2"), "--holdout"),
     "both ways to split": (("--holdout", "0.5", "--per-class", "2"), "not both"),
-    "more per class than there are": (("--per-class", "12"), "too small"),
+    "more per class than there are": (("--per-class", "12"), "Lower --per-class or"),
+    "nothing left to train on": (("--holdout", "0.99"), "Lower --holdout 0.99 or"),
+    "nothing left to test on": (("--holdout", "0.01"), "Raise --holdout 0.01 or"),
 }
 
 
@@ -160,7 +162,10 @@ def test_pictures_of_two_sizes_are_refused_with_a_way_out(refused, tmp_path):
         (tmp_path / "data" / str(side)).mkdir(parents=True)
         Image.new("L", (side, side)).save(tmp_path / "data" / str(side) / "a.png")
 
-    assert "size" in refused("fit", tmp_path / "data", "-o", tmp_path / "m")
+    line = refused("fit", tmp_path / "data", "-o", tmp_path / "m")
+
+    assert "Give --size HxW" in line
+    assert "size=" not in line
 
 
 def test_ctrl_c_leaves_the_old_model_and_nothing_half_written(tmp_path, arrays):
@@ -207,7 +212,8 @@ def test_unreadable_pictures_are_refused_or_left_out_with_a_note(call, tmp_path,
     fitted = call("fit", data, "-o", tmp_path / "m", "--skip-unreadable", *SMALL)
 
     assert refused.exit_code == 2
-    assert "--skip-unreadable" in refused.stderr
+    assert "--skip-unreadable leaves them out" in refused.stderr
+    assert "on_error" not in refused.stderr
     assert fitted.exit_code == 0
     assert "left out" in fitted.stderr
     assert "broken.png" in fitted.stderr
@@ -289,3 +295,21 @@ def test_a_zip_with_one_folder_around_its_classes_is_read(call, tmp_path, folder
     assert result.exit_code == 0, result.output
     assert "36 samples" in result.stdout
     assert "3 classes" in result.stdout
+
+
+def test_a_class_of_one_sample_cannot_be_halved_by_any_share(refused, tmp_path, arrays):
+    np.savez(tmp_path / "data.npz", images=arrays[0][:13], labels=arrays[1][:13])
+
+    line = refused("fit", tmp_path / "data.npz", "-o", tmp_path / "m", "--holdout", 0.5)
+
+    assert line.endswith("too small (samples): down (1). Leave them out.\n")
+
+
+def test_a_folder_of_unreadable_pictures_only_is_refused_even_when_skipping(refused, tmp_path):
+    for label in ("a", "b"):
+        (tmp_path / "data" / label).mkdir(parents=True)
+        (tmp_path / "data" / label / "x.png").write_bytes(b"no picture")
+
+    line = refused("fit", tmp_path / "data", "-o", tmp_path / "m", "--skip-unreadable")
+
+    assert line.endswith("No picture is left.\n")

@@ -93,6 +93,32 @@ def test_a_corrupt_picture_is_refused_by_its_name(refused, tmp_path, model, pict
     assert "torn.png" in refused("predict", model, pictures[0], tmp_path / "torn.png")
 
 
+def test_all_corrupt_pictures_are_named_with_a_way_out(refused, tmp_path, model, pictures):
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(b"no picture")
+
+    line = refused("predict", model, tmp_path / "a.png", pictures[0], tmp_path / "b.png")
+
+    assert all(word in line for word in ("a.png", "b.png", "--skip-unreadable leaves them out"))
+
+
+def test_corrupt_pictures_can_be_skipped(call, tmp_path, model, pictures):
+    (tmp_path / "torn.png").write_bytes(b"no picture")
+
+    result = call("predict", model, tmp_path / "torn.png", *pictures[:3], "--json", "--skip-unreadable")
+
+    assert result.exit_code == 0
+    assert result.stdout == call("predict", model, *pictures[:3], "--json").stdout
+    assert result.stderr.startswith("note: left out: ")
+    assert "torn.png" in result.stderr
+
+
+def test_corrupt_pictures_only_are_refused_even_when_skipping(refused, tmp_path, model):
+    (tmp_path / "torn.png").write_bytes(b"no picture")
+
+    assert "No picture is left" in refused("predict", model, tmp_path / "torn.png", "--skip-unreadable")
+
+
 def test_a_missing_picture_is_refused_by_its_name(refused, tmp_path, model):
     assert "nowhere.png" in refused("predict", model, tmp_path / "nowhere.png")
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dcadl.cli.inputs import keep_apart, left_out
-from dcadl.cli.terminal import clean_exit, note
+from dcadl.cli.terminal import advising, clean_exit, note
 
 if TYPE_CHECKING:  # the library itself is imported where it is used: other commands start faster
     from sklearn.utils import Bunch
@@ -91,7 +91,8 @@ def features(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The .npz file to write.")],
     per_class: Annotated[
-        int | None, typer.Option(help="Training images of each class; words and PCA are learned from these.")
+        int | None,
+        typer.Option(min=1, help="Training images of each class; words and PCA are learned from these."),
     ] = None,
     transductive: Annotated[
         bool, typer.Option("--transductive", help="Learn from all images, as published features did.")
@@ -120,7 +121,7 @@ def features(
     from dcadl.data.folder import list_folder
     from dcadl.data.npz import write_npz
 
-    with clean_exit():
+    with clean_exit(), advising(_advice()):
         for written in (output, save_model):
             _check_output(written)
         keep_apart({"--output": output, "--save-model": save_model}, {"IMAGES": images, "--model": model})
@@ -167,6 +168,17 @@ def _training_mask(
     if per_class is not None:
         mask[split(listing.target, per_class=per_class, seed=seed, names=listing.names).train] = True
     return mask
+
+
+def _advice() -> dict[type, str]:
+    """The options that help where the library names its parameters."""
+    from dcadl.data.errors import FewDescriptorsError, FewWordsError, SmallClassesError
+
+    return {
+        SmallClassesError: "Lower --per-class or leave these classes out.",
+        FewDescriptorsError: "Lower --words or give more images.",
+        FewWordsError: "Raise --words, or take --coding hard.",
+    }
 
 
 def _check_choice(per_class: int | None, transductive: bool, model: Path | None) -> None:

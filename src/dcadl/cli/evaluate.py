@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from dcadl.cli.inputs import keep_apart, place_of, read_for
+from dcadl.cli.inputs import SkipUnreadable, keep_apart, place_of, read_for
 from dcadl.cli.predict import Model
 from dcadl.cli.terminal import clean_exit
 
@@ -42,6 +42,7 @@ def evaluate(
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    skip_unreadable: SkipUnreadable = False,
     plot: Annotated[
         Path | None, typer.Option(help="Write the confusion matrix to this picture (.png, .pdf, .svg).")
     ] = None,
@@ -49,7 +50,7 @@ def evaluate(
     """Measure a model's accuracy on labelled data, class by class."""
     with clean_exit():
         keep_apart({"--plot": plot}, {"MODEL": model, "DATA": place_of(data)})
-        verdict = judge(model, data)
+        verdict = judge(model, data, skip=skip_unreadable)
         if plot is not None:
             from dcadl.cli.pictures import confusion_picture, write_figure
 
@@ -60,14 +61,14 @@ def evaluate(
         show(verdict)
 
 
-def judge(path: Path, data: str) -> Verdict:
-    """The confusion matrix of the model at `path` on `data`."""
+def judge(path: Path, data: str, *, skip: bool = False) -> Verdict:
+    """The confusion matrix of the model at `path` on `data`, with `skip` less what cannot be read."""
     from sklearn.metrics import confusion_matrix
 
     from dcadl import load
 
     model = load(path)
-    samples = read_for(model, data)
+    samples = read_for(model, data, skip=skip)
     test = slice(samples.train_size, None)
     classes = model.classes_.astype(str)
     strange = sorted(set(samples.y[test]) - set(classes))

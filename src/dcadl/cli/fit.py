@@ -10,11 +10,11 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from dcadl.cli.cluster import Spread, check_cluster, on_cluster
-from dcadl.cli.inputs import Labelled, image_shape, keep_apart, place_of, read_data
+from dcadl.cli.inputs import Labelled, SkipUnreadable, image_shape, keep_apart, place_of, read_data
 from dcadl.cli.methods import build, find_method, method_names, parse_params, parse_shape
 from dcadl.cli.presets import preset
 from dcadl.cli.progress import fit_with_bar
-from dcadl.cli.terminal import clean_exit, note, progress_bar, size_text, times_text
+from dcadl.cli.terminal import advising, clean_exit, note, progress_bar, size_text, times_text
 
 
 class Parts(NamedTuple):
@@ -50,9 +50,7 @@ def fit(
     ] = None,
     size: Annotated[str | None, typer.Option(help="Resize pictures to HxW, such as 48x42.")] = None,
     color: Annotated[bool, typer.Option("--color", help="Keep three channels instead of grey.")] = False,
-    skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Of a folder: leave out pictures that cannot be read.")
-    ] = False,
+    skip_unreadable: SkipUnreadable = False,
     patch: Annotated[
         str | None, typer.Option(help="Size of an atom: N or HxW. Without: the whole image.")
     ] = None,
@@ -69,7 +67,8 @@ def fit(
         typer.Option(help="Share of each class kept out of training, to measure the accuracy on."),
     ] = None,
     per_class: Annotated[
-        int | None, typer.Option(help="Train on so many of each class, measure the accuracy on the rest.")
+        int | None,
+        typer.Option(min=1, help="Train on so many of each class, measure the accuracy on the rest."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first atoms and of the split.")] = 0,
     checkpoint: Annotated[
@@ -109,7 +108,7 @@ def fit(
         )
         check_cluster(cls, dask, workers)
         wanted = parse_shape(size, "--size") or (setting.size if setting else None)
-        samples = _read(data, wanted, color, skip_unreadable)
+        samples = read_data(data, wanted, color, skip=skip_unreadable)
         parts = _split(samples, holdout, per_class, seed)
         with on_cluster(dask, workers) as spread:
             seconds = _train(model, samples, parts.train, spread, _fit_options(cls, checkpoint))
@@ -131,30 +130,30 @@ def _seeded(cls: type, seed: int) -> dict[str, Any]:
     return {"random_state": seed} if "random_state" in cls().get_params() else {}
 
 
-def _read(data: str, size: Any, color: bool, skip: bool) -> Labelled:
-    from dcadl.data.folder import UnreadablePicturesError
-
-    try:
-        return read_data(data, size, color, skip=skip)
-    except UnreadablePicturesError as error:
-        raise ValueError(f"{error}\n--skip-unreadable leaves them out.") from error
-
-
 def _split(samples: Labelled, holdout: float | None, per_class: int | None, seed: int) -> Parts:
     """Which samples train and which test: as asked, or as the file has it."""
     from dcadl.data import split
+    from dcadl.data.errors import SmallClassesError
 
     if holdout is not None and per_class is not None:
         raise ValueError("give --holdout or --per-class, not both.")
     if holdout is not None:
         if not 0 < holdout < 1:
             raise ValueError(f"--holdout must lie between 0 and 1; got {holdout:g}.")
-        return Parts(*split(samples.y, per_class=1.0 - holdout, seed=seed))
+        with advising({SmallClassesError: _holdout_advice(holdout)}):
+            return Parts(*split(samples.y, per_class=1.0 - holdout, seed=seed))
     if per_class is not None:
-        return Parts(*split(samples.y, per_class=per_class, seed=seed))
+        with advising({SmallClassesError: "Lower --per-class or leave these classes out."}):
+            return Parts(*split(samples.y, per_class=per_class, seed=seed))
     if samples.train_size is not None:
         return Parts(slice(None, samples.train_size), slice(samples.train_size, None))
     return Parts(slice(None), None)
+
+
+def _holdout_advice(holdout: float) -> str:
+    """At one half only classes of a single sample are too small, and no share helps them."""
+    change = "Lower" if holdout > 0.5 else "Raise" if holdout < 0.5 else ""
+    return f"{change} --holdout {holdout:g} or leave these classes out." if change else "Leave them out."
 
 
 def _fit_options(cls: type, checkpoint: Path | None) -> dict[str, Any]:

@@ -2,14 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 
-from dcadl.cli.terminal import note
+from dcadl.cli.terminal import advising, note
 
 PIXEL_TOP = 255.0
 DIGITS_TOP = 16.0  # scikit-learn's digits have pixels 0..16
+RESIZE = "Give --size HxW to resize them."
+
+SkipUnreadable = Annotated[
+    bool,
+    typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read, with a note on each."),
+]
 
 
 class Labelled(NamedTuple):
@@ -27,18 +34,23 @@ class ImageForm(NamedTuple):
     color: bool
 
 
-def read_data(data: str, size: Any = None, color: bool = False, *, skip: bool = False) -> Labelled:
+def read_data(
+    data: str, size: Any = None, color: bool = False, *, skip: bool = False, if_mixed: str = RESIZE
+) -> Labelled:
     """A folder of class folders, an archive of one, a `.npz` or `.mat` file, or a named data set.
 
-    With `skip`, pictures that cannot be read are left out, with a note on each.
+    With `skip`, pictures that cannot be read are left out, with a note on each. `if_mixed` is the advice on
+    pictures of several sizes.
     """
     from dcadl.data import read_labelled
+    from dcadl.data.errors import MixedSizesError
     from dcadl.data.registry import names
 
     if data in names() and not Path(data).exists():
         bunch = _named(data, size, color)
     else:
-        bunch = read_labelled(Path(data), size=size, color=color, on_error="skip" if skip else "raise")
+        with advising(unreadable_advice(skip) | {MixedSizesError: if_mixed}):
+            bunch = read_labelled(Path(data), size=size, color=color, on_error="skip" if skip else "raise")
     for trouble in bunch.get("skipped", ()):
         note(f"left out: {trouble}")
     if absent := left_out(bunch.get("ignored", ()), bunch.get("loose", ())):
@@ -47,6 +59,13 @@ def read_data(data: str, size: Any = None, color: bool = False, *, skip: bool = 
         raise ValueError(f"{data} must hold at least 2 classes; got {list(map(str, bunch.target_names))}.")
     samples = bunch.get("images", bunch.data)
     return Labelled(scaled(samples), bunch.target_names[bunch.target], bunch.get("train_size"))
+
+
+def unreadable_advice(skip: bool) -> dict[type, str]:
+    """What to do about unreadable pictures; where they are skipped already, none was readable."""
+    from dcadl.data.errors import UnreadablePicturesError
+
+    return {UnreadablePicturesError: "No picture is left." if skip else "--skip-unreadable leaves them out."}
 
 
 def left_out(ignored: Sequence[Any], loose: Sequence[Any]) -> str:
@@ -117,12 +136,13 @@ def image_shape(model: Any) -> tuple[int, ...]:
     return tuple(shape) if shape else (int(model.n_features_in_),)
 
 
-def read_for(model: Any, data: str) -> Labelled:
+def read_for(model: Any, data: str, *, skip: bool = False) -> Labelled:
     """Labelled data in the form that the model knows."""
     shape = image_shape(model)
     if len(shape) < 2:
-        return read_data(data)
-    return read_data(data, size=shape[:2], color=shape[2:] == (3,))
+        plight = f"The model was trained on samples of shape {shape}, not on pictures."
+        return read_data(data, skip=skip, if_mixed=plight)
+    return read_data(data, size=shape[:2], color=shape[2:] == (3,), skip=skip)
 
 
 def _same_file(one: Path, other: Path) -> bool:

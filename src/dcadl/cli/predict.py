@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dcadl.cli.inputs import image_form, scaled
-from dcadl.cli.terminal import clean_exit
+from dcadl.cli.inputs import ImageForm, SkipUnreadable, image_form, scaled, unreadable_advice
+from dcadl.cli.terminal import advising, clean_exit, note
 
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A file that `dcadl fit` or model.save(...) wrote.")
@@ -25,23 +25,23 @@ def predict(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
+    skip_unreadable: SkipUnreadable = False,
 ) -> None:
     """Name the class of each picture, the runner-up, and by how much it was beaten."""
     with clean_exit():
         if as_json and as_csv:
             raise ValueError("give --json or --csv, not both.")
-        found = _classify(model, files)
+        found = _classify(model, files, skip_unreadable)
         show = _json if as_json else _csv if as_csv else _table
         show(found)
 
 
-def _classify(path: Path, files: list[Path]) -> list[dict[str, Any]]:
+def _classify(path: Path, files: list[Path], skip: bool) -> list[dict[str, Any]]:
     from dcadl import load
-    from dcadl.data import read_images
 
     model = load(path)
-    form = image_form(model, path)
-    X = scaled(read_images(files, size=form.size, color=form.color))
+    with advising(unreadable_advice(skip)):
+        files, X = _read(files, image_form(model, path), skip)
     if not hasattr(model, "decision_function"):
         labels = [str(label) for label in model.predict(X)]
         return [_row(file, label) for file, label in zip(files, labels)]
@@ -55,6 +55,25 @@ def _classify(path: Path, files: list[Path]) -> list[dict[str, Any]]:
         _row(file, names[i], round(float(margin), 4), names[j])
         for file, (i, j), margin in zip(files, best, margins)
     ]
+
+
+def _read(files: list[Path], form: ImageForm, skip: bool) -> tuple[list[Path], Any]:
+    """The files that can be read, and their pictures; the others are named in a note or in an error."""
+    from dcadl.data.errors import unreadable
+    from dcadl.data.images import decode
+
+    pictures: dict[int, Any] = {}
+    bad: list[ValueError] = []
+    for i, file in enumerate(files):
+        try:
+            pictures[i] = decode(file, size=form.size, color=form.color)
+        except ValueError as error:
+            bad.append(error)
+    if bad and not (skip and pictures):
+        raise unreadable(bad, "")
+    for trouble in bad:
+        note(f"left out: {trouble}")
+    return [files[i] for i in pictures], scaled(np.stack(list(pictures.values())))
 
 
 def _row(file: Path, label: str, margin: float | None = None, runner_up: str | None = None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """How commands speak: errors in one line, notes, tables; results on stdout, all else on stderr."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,6 +34,17 @@ def clean_exit() -> Iterator[None]:
             typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from error
         _tell(caught)
+
+
+@contextmanager
+def advising(advice: Mapping[type, str]) -> Iterator[None]:
+    """Faults that the library gives advice on in words of Python, with the command's own advice instead."""
+    try:
+        yield
+    except ValueError as error:
+        if type(error) not in advice:
+            raise
+        raise ValueError(f"{getattr(error, 'fault', error)} {advice[type(error)]}") from error
 
 
 def note(text: str) -> None:

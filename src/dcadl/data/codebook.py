@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
+from dcadl.data.errors import FewDescriptorsError
+
 BATCH = 4096
 EPOCHS = 30
 
@@ -20,9 +22,10 @@ def learn_words(samples: Iterable[Any], n_words: int, seed: int) -> Any:
     """Centres (n_words, 128) float32 of descriptors, by mini-batch k-means from one k-means++ start."""
     descriptors = np.concatenate(list(samples))
     if len(descriptors) < n_words:
-        raise ValueError(
+        raise FewDescriptorsError(
             f"a codebook of {n_words} words needs at least as many descriptors; "
-            f"the images gave {len(descriptors)}. Lower n_words or give more images."
+            f"the images gave {len(descriptors)}.",
+            "Lower n_words or give more images.",
         )
     clusters = MiniBatchKMeans(n_words, batch_size=BATCH, max_iter=EPOCHS, n_init=1, random_state=seed)
     return clusters.fit(descriptors).cluster_centers_.astype(np.float32)

@@ -12,15 +12,12 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dcadl.data.bunch import labelled
+from dcadl.data.errors import unreadable
 from dcadl.data.images import IMAGE_SUFFIXES, Filter, Size, as_height_width, check_same_size, decode
 from dcadl.data.parallel import parallel_map, with_progress
 from dcadl.data.rows import MappedRows, Rows
 
 OnError = Literal["raise", "skip"]
-
-
-class UnreadablePicturesError(ValueError):
-    """Some files that should be pictures are none; the message names them."""
 
 
 class Listing(NamedTuple):
@@ -82,7 +79,8 @@ def image_folder(
     with rows:
         kept, bad = _collect(listing.files, outcomes, rows)
         if bad and (on_error == "raise" or not kept):
-            raise UnreadablePicturesError(_complaint(bad))
+            advice = 'on_error="skip" leaves them out.' if kept else "No picture is left."
+            raise unreadable(bad, advice)
         images = rows.finish()
     files = [str(listing.files[i]) for i in kept]
     target, names = _classes_left(listing, kept)
@@ -222,10 +220,3 @@ def _classes_left(listing: Listing, kept: list[int]) -> tuple[Any, list[str]]:
     if lost:
         warnings.warn(f"left out classes without a readable picture: {', '.join(lost)}", stacklevel=3)
     return target, [listing.names[c] for c in present]
-
-
-def _complaint(bad: list[ValueError], shown: int = 20) -> str:
-    lines = [f"  {error}" for error in bad[:shown]]
-    more = [f"  … and {len(bad) - shown} more"] if len(bad) > shown else []
-    head = f'{len(bad)} files cannot be read (on_error="skip" leaves them out):'
-    return "\n".join([head, *lines, *more])

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image, ImageOps
 
+from dcadl.data.errors import MixedSizesError
+
 Size = int | tuple[int, int] | None
 Filter = Literal["area", "bilinear", "bicubic", "lanczos", "nearest"]
 
@@ -84,9 +86,10 @@ def read_images(
 def check_same_size(path: str | Path, picture: Any, shape: tuple[int, ...]) -> None:
     """Refuse a picture that cannot be stacked with the others."""
     if picture.shape != shape:
-        raise ValueError(
+        raise MixedSizesError(
             f"all images must have one size; {path} is {picture.shape[0]}×{picture.shape[1]}, "
-            f"others are {shape[0]}×{shape[1]}. Give size=(height, width) to resize them."
+            f"others are {shape[0]}×{shape[1]}.",
+            "Give size=(height, width) to resize them.",
         )
 
 

@@ -74,7 +74,7 @@ def _base(known: Facts, root: str | Path | None) -> Path:
     chosen = os.environ.get("DCADL_DATA") if root is None else root
     if chosen is None:
         raise FileNotFoundError(
-            f"no folder given for {known.name}: set DCADL_DATA or pass root=. "
+            f"no folder given for {known.name}: set DCADL_DATA or name the folder (root). "
             + _how_to_get(known, Path("ROOT"))
         )
     base = Path(chosen)

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from dcadl.data.cache import ArrayCache, digest
 from dcadl.data.codebook import draw, learn_words
 from dcadl.data.coding import hard_coder, llc_coder
+from dcadl.data.errors import FewWordsError
 from dcadl.data.mat import read_arrays
 from dcadl.data.npz import write_npz
 from dcadl.data.parallel import parallel_map, with_progress, worker_count
@@ -294,7 +295,10 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         if self.n_components is not None and self.n_components < 1:
             raise ValueError(f"n_components must be at least 1, or None; got {self.n_components}.")
         if self.coding == "llc" and self.neighbours > self.n_words:
-            raise ValueError(f"neighbours must not exceed n_words; got {self.neighbours} and {self.n_words}.")
+            raise FewWordsError(
+                f"a descriptor is rebuilt from {self.neighbours} words, but the codebook has {self.n_words}.",
+                "neighbours must not exceed n_words.",
+            )
 
 
 def as_json(parameters: dict[str, Any]) -> str:

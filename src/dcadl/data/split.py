@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dcadl.data.errors import SmallClassesError
+
 
 class Split(NamedTuple):
     """Indices of one split, ascending; what is not training is test."""
@@ -75,9 +77,10 @@ def _refuse_small(called: list[str], sizes: Any, wanted: Any) -> None:
         f"{name} ({size})" for name, size, want in zip(called, sizes, wanted) if want < 1 or want >= size
     ]
     if small:
-        raise ValueError(
+        raise SmallClassesError(
             "each class needs its training samples and at least one more for testing; "
-            f"too small (samples): {', '.join(small)}. Lower per_class or leave these classes out."
+            f"too small (samples): {', '.join(small)}.",
+            "Lower per_class or leave these classes out.",
         )
 
 
