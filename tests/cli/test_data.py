@@ -122,6 +122,7 @@ def test_features_can_be_read_as_labelled_data(run, pictures, tmp_path):
     assert bunch.data.shape == (10, 4)
     assert list(bunch.target_names) == ["ant", "bee"]
     assert bunch.filenames[0] == "ant/0.png"
+    assert bunch.train.sum() == 6
 
 
 def test_transductive_features_are_named_so(run, pictures, tmp_path):

@@ -50,6 +50,18 @@ def test_of_a_file_with_a_test_part_only_that_is_judged(call, tmp_path, model, a
     assert json.loads(call("evaluate", model, tmp_path / "parts.npz", "--json").stdout)["samples"] == 3
 
 
+def test_of_a_file_with_a_mask_only_what_is_outside_is_judged(call, tmp_path, model, arrays):
+    images, labels = arrays
+    right = dcadl.load(model).predict(images.astype(np.float32) / np.float32(255)) == labels
+    mask = np.arange(len(labels)) % 5 > 0
+    np.savez(tmp_path / "masked.npz", images=images, labels=labels, train=mask)
+
+    found = json.loads(call("evaluate", model, tmp_path / "masked.npz", "--json").stdout)
+
+    assert found["samples"] == np.sum(~mask)
+    assert found["accuracy"] == right[~mask].mean()
+
+
 def test_the_confusion_matrix_is_drawn(call, tmp_path, model, folder):
     assert call("evaluate", model, folder, "--plot", tmp_path / "c.png").exit_code == 0
 

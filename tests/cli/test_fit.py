@@ -313,3 +313,17 @@ def test_a_folder_of_unreadable_pictures_only_is_refused_even_when_skipping(refu
     line = refused("fit", tmp_path / "data", "-o", tmp_path / "m", "--skip-unreadable")
 
     assert line.endswith("No picture is left.\n")
+
+
+def test_what_the_mask_of_a_file_leaves_out_is_not_trained_on(call, tmp_path, arrays):
+    images, labels = arrays
+    mask = np.arange(len(labels)) % 3 > 0
+    np.savez(tmp_path / "masked.npz", images=images, labels=labels, train=mask)
+    np.savez(tmp_path / "alone.npz", images=images[mask], labels=labels[mask])
+
+    result = call("fit", tmp_path / "masked.npz", "-o", tmp_path / "m", *SMALL)
+    call("fit", tmp_path / "alone.npz", "-o", tmp_path / "same", *SMALL)
+
+    assert "24 samples" in result.stdout
+    assert "of 12 samples not trained on" in result.stdout
+    np.testing.assert_array_equal(dcadl.load(tmp_path / "m").atoms_, dcadl.load(tmp_path / "same").atoms_)

@@ -101,6 +101,27 @@ def test_training_and_test_parts_are_joined_in_order(tmp_path, rng):
     np.testing.assert_array_equal(bunch.data, np.concatenate([parts["x_train"], parts["x_test"]]))
 
 
+@pytest.mark.parametrize("shape", [(-1,), (1, -1)], ids=["vector", "row"])
+def test_a_boolean_mask_tells_the_training_part(tmp_path, samples, shape):
+    X, y = samples
+    mask = np.arange(7) % 3 == 0
+    np.savez(tmp_path / "a.npz", features=X, labels=y, train=mask.reshape(shape))
+    bunch = read_labelled(tmp_path / "a.npz")
+    np.testing.assert_array_equal(bunch.train, mask)
+    np.testing.assert_array_equal(bunch.data, X)
+
+
+@pytest.mark.parametrize(
+    "train",
+    [np.ones(7, bool), np.zeros(7, bool), np.arange(7), np.array(True)],
+    ids=["all", "none", "0…6", "()"],
+)
+def test_what_tells_no_two_parts_apart_is_no_mask(tmp_path, samples, train):
+    X, y = samples
+    np.savez(tmp_path / "a.npz", features=X, labels=y, train=train)
+    assert "train" not in read_labelled(tmp_path / "a.npz")
+
+
 def test_pictures_in_arrays_are_resized(tmp_path, rng):
     np.savez(tmp_path / "a.npz", images=rng.integers(0, 256, (3, 8, 6), dtype=np.uint8), labels=[0, 1, 0])
     assert read_labelled(tmp_path / "a.npz", size=(4, 3)).images.shape == (3, 4, 3)
@@ -154,6 +175,7 @@ def test_a_damaged_v73_file_is_named(tmp_path):
         ({"X": np.ones((2, 3)), "y": [0, 1], "class_names": ["a", "a"]}, "distinct; repeated: a"),
         ({"X": np.ones((2, 3)), "y": np.full((2, 2), 0.0)}, "one-hot"),
         ({"X": np.ones((0, 3)), "y": np.zeros(0)}, "at least one"),
+        ({"X": np.ones((2, 3)), "y": [0, 1], "train": [True, False, True]}, r"train must.*\(3,\)"),
     ],
 )
 def test_arrays_that_do_not_fit_say_why(tmp_path, arrays, message):

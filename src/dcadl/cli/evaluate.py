@@ -69,7 +69,7 @@ def judge(path: Path, data: str, *, skip: bool = False) -> Verdict:
 
     model = load(path)
     samples = read_for(model, data, skip=skip)
-    test = slice(samples.train_size, None)
+    test = slice(None) if samples.parts is None else samples.parts.test
     classes = model.classes_.astype(str)
     strange = sorted(set(samples.y[test]) - set(classes))
     if strange:

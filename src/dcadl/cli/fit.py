@@ -5,23 +5,16 @@ from inspect import signature
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from dcadl.cli.cluster import Spread, check_cluster, on_cluster
-from dcadl.cli.inputs import Labelled, SkipUnreadable, image_shape, keep_apart, place_of, read_data
+from dcadl.cli.inputs import Labelled, Parts, SkipUnreadable, image_shape, keep_apart, place_of, read_data
 from dcadl.cli.methods import build, find_method, method_names, parse_params, parse_shape
 from dcadl.cli.presets import preset
 from dcadl.cli.progress import fit_with_bar
 from dcadl.cli.terminal import advising, clean_exit, note, progress_bar, size_text, times_text
-
-
-class Parts(NamedTuple):
-    """Training and test samples; the test part is None where all are trained on."""
-
-    train: Any
-    test: Any
 
 
 def fit(
@@ -145,9 +138,7 @@ def _split(samples: Labelled, holdout: float | None, per_class: int | None, seed
     if per_class is not None:
         with advising({SmallClassesError: "Lower --per-class or leave these classes out."}):
             return Parts(*split(samples.y, per_class=per_class, seed=seed))
-    if samples.train_size is not None:
-        return Parts(slice(None, samples.train_size), slice(samples.train_size, None))
-    return Parts(slice(None), None)
+    return samples.parts or Parts(slice(None), None)
 
 
 def _holdout_advice(holdout: float) -> str:

@@ -19,12 +19,19 @@ SkipUnreadable = Annotated[
 ]
 
 
+class Parts(NamedTuple):
+    """Training and test samples; the test part is None where all are trained on."""
+
+    train: Any
+    test: Any
+
+
 class Labelled(NamedTuple):
     """Samples scaled and labels by name."""
 
     X: Any  # (n, H, W), (n, H, W, 3) or (n, features), float32
     y: Any  # (n,) class names
-    train_size: int | None  # where the file keeps a test part behind a training part
+    parts: Parts | None  # where the file keeps a training and a test part
 
 
 class ImageForm(NamedTuple):
@@ -58,7 +65,7 @@ def read_data(
     if len(bunch.target_names) < 2:
         raise ValueError(f"{data} must hold at least 2 classes; got {list(map(str, bunch.target_names))}.")
     samples = bunch.get("images", bunch.data)
-    return Labelled(scaled(samples), bunch.target_names[bunch.target], bunch.get("train_size"))
+    return Labelled(scaled(samples), bunch.target_names[bunch.target], _parts(bunch))
 
 
 def unreadable_advice(skip: bool) -> dict[type, str]:
@@ -143,6 +150,14 @@ def read_for(model: Any, data: str, *, skip: bool = False) -> Labelled:
         plight = f"The model was trained on samples of shape {shape}, not on pictures."
         return read_data(data, skip=skip, if_mixed=plight)
     return read_data(data, size=shape[:2], color=shape[2:] == (3,), skip=skip)
+
+
+def _parts(bunch: Any) -> Parts | None:
+    if "train" in bunch:
+        return Parts(bunch.train, ~bunch.train)
+    if "train_size" in bunch:
+        return Parts(slice(None, bunch.train_size), slice(bunch.train_size, None))
+    return None
 
 
 def _same_file(one: Path, other: Path) -> bool:

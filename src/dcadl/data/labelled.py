@@ -39,7 +39,8 @@ def read_labelled(
     -------
     Bunch with `data` (n, features), `target` 0 … C-1, `target_names`, `DESCR`; for pictures also `images`
     (n, H, W) or (n, H, W, 3); for folders also what `image_folder` adds; `train_size` where the file
-    keeps a training and a test part.
+    keeps a training and a test part, training part first; `train` (n,) where a boolean `train` in the file
+    says which samples are the training part, and both parts have some.
     """
     path = Path(path)
     if path.is_dir():
@@ -76,8 +77,19 @@ def _bunch(arrays: dict[str, Any], path: Path, size: Size, color: bool, extra: d
     names = next((arrays[key] for key in NAME_KEYS if key in arrays and arrays[key].dtype.kind == "U"), None)
     if "names" in arrays and len(arrays["names"]) == len(labels):
         extra["filenames"] = arrays["names"]
+    extra |= _training_mask(arrays, len(labels))
     extra.setdefault("DESCR", f"{len(labels)} samples from {path.name} ({samples_key}, {labels_key})")
     return labelled(samples, labels, names, **extra)
+
+
+def _training_mask(arrays: dict[str, Any], n: int) -> dict[str, Any]:
+    """`train`, as `dcadl features` writes it; all or none of the samples are no two parts."""
+    mask = arrays.get("train")
+    if mask is None or mask.dtype != bool or mask.ndim == 0:
+        return {}
+    if mask.size != n:
+        raise ValueError(f"train must say of each of {n} samples whether it trains; got shape {mask.shape}.")
+    return {"train": mask.ravel()} if mask.any() and not mask.all() else {}
 
 
 def by_row(samples: Any, n: int, columns_first: bool = False) -> Any:
