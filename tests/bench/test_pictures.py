@@ -35,6 +35,12 @@ def test_every_tile_is_on_the_sheet():
     assert set(np.unique(sheet(tiles, columns=5))) == {*range(1, 13), 255}
 
 
+def test_few_tiles_leave_no_empty_places():
+    picture = sheet(np.zeros((3, 4, 4), np.uint8), columns=10)
+
+    assert picture.shape[1] == pytest.approx(3 * picture.shape[0], rel=0.2)
+
+
 def test_a_picture_survives_the_page(rng):
     grey = rng.integers(0, 256, (6, 7), dtype=np.uint8)
 

@@ -38,6 +38,7 @@ def unpacked_atoms(packed: dict[str, Any]) -> np.ndarray:
 def sheet(tiles: np.ndarray, columns: int = 10, gap: int = 1) -> np.ndarray:
     """Grey tiles (m, h, w) side by side in one picture, each some forty pixels wide."""
     m, h, w = tiles.shape
+    columns = min(columns, m)
     zoom = max(1, TILE_WIDTH // w)
     rows = -(-m // columns)
     canvas = np.full((rows * (h + gap) + gap, columns * (w + gap) + gap), 255, np.uint8)
