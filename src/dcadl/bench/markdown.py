@@ -27,9 +27,9 @@ beforehand, as the paper's authors took it; "end to end" starts from raw images.
 their own columns and come from another machine."""
 
 
-def markdown(blocks: list[Block], machines: list[str]) -> str:
-    """All tables, with what they were measured on."""
-    parts = ["# Results", LEGEND, *(_section(block) for block in blocks), _made_on(machines)]
+def markdown(blocks: list[Block], machines: list[str], *more: str) -> str:
+    """All tables, more sections if there are any, and what they were measured on."""
+    parts = ["# Results", LEGEND, *(_section(block) for block in blocks), *more, _made_on(machines)]
     return "\n\n".join(parts) + "\n"
 
 

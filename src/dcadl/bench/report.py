@@ -8,12 +8,18 @@ from dcadl.bench import records
 from dcadl.bench.markdown import markdown
 from dcadl.bench.page import page
 from dcadl.bench.readme import update_readme
+from dcadl.bench.searches import searches_section
 from dcadl.bench.summary import hardware, summarise
 from dcadl.estimators.files import write_atomically
 
 
-def write_report(path: str | Path, folder: str | Path, readme: str | Path | None = None) -> list[Path]:
-    """Write `tables.md` and `index.html` into `folder`, the short table into `readme`; the files written."""
+def write_report(
+    path: str | Path, folder: str | Path, readme: str | Path | None = None, tuned: str | Path | None = None
+) -> list[Path]:
+    """Write `tables.md` and `index.html` into `folder`, the short table into `readme`; the files written.
+
+    With `tuned`, the tables end with what its searches cost.
+    """
     if not Path(path).is_file():
         raise ValueError(f"there are no records at {path}; make some with `dcadl bench`.")
     found = records.read(path)
@@ -21,7 +27,8 @@ def write_report(path: str | Path, folder: str | Path, readme: str | Path | None
     if not blocks:
         raise ValueError(f"{path} holds no records of a known data set.")
     machines = hardware(found)
-    written = {"tables.md": markdown(blocks, machines), "index.html": page(blocks, machines)}
+    searches = [] if tuned is None else [searches_section(tuned)]
+    written = {"tables.md": markdown(blocks, machines, *searches), "index.html": page(blocks, machines)}
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     for name, text in written.items():

@@ -59,12 +59,15 @@ def report(
     readme: Annotated[
         Path | None, typer.Option(help="Markdown file whose table between markers is written anew.")
     ] = None,
+    tuned: Annotated[
+        Path | None, typer.Option(help="Choices of `dcadl tune`: the tables then say what they cost.")
+    ] = None,
 ) -> None:
     """Turn records into Markdown tables and one page that opens anywhere, offline."""
     from dcadl.bench.report import write_report
 
     with clean_exit():
-        for path in write_report(records, output, readme):
+        for path in write_report(records, output, readme, tuned):
             typer.echo(path)
 
 

@@ -1,0 +1,54 @@
+"""What tuning cost: a table of the searches that a file of choices tells of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dcadl.bench.markdown import bar
+from dcadl.bench.settings import build, dataset, read_tuned, settings
+
+COLUMNS = (
+    "Data set",
+    "Method",
+    "Splits searched",
+    "Candidates",
+    "Minutes given",
+    "Minutes taken",
+    "Other choice",
+)
+LEGEND = """Minutes are for all splits of a method together. Candidates count the setting of `paper.toml`, and "other
+choice" is in how many splits it was beaten by one standard error. A method without splits had no time for the folds of
+two candidates; its minutes went into finding that out."""
+
+
+def searches_section(path: str | Path) -> str:
+    """One line for each method of each data set."""
+    lines = ["## Tuning", "", LEGEND, "", bar(COLUMNS), bar(["---"] * len(COLUMNS))]
+    tuned = read_tuned(path)
+    for name, rows in read_tuned(path, "searches").items():
+        for label, seeds in rows.items():
+            chosen = [
+                params for seed, params in tuned[name][label].items() if "cross_validated" in seeds[seed]
+            ]
+            lines.append(bar(_line(name, label, list(seeds.values()), chosen)))
+    return "\n".join(lines)
+
+
+def _line(name: str, label: str, seeds: list[dict[str, Any]], chosen: list[dict[str, Any]]) -> list[str]:
+    known = dataset(name)
+    made = [how["candidates"] for how in seeds if "cross_validated" in how]
+    own = build(settings(name, [label])[0], 0).get_params()
+    others = sum(any(own[key] != value for key, value in params.items()) for params in chosen)
+    given = sum(how["budget_s"] for how in seeds) / 60
+    taken = sum(how["spent_s"] for how in seeds) / 60
+    span = "–" if not made else str(made[0]) if min(made) == max(made) else f"{min(made)}–{max(made)}"
+    minutes = [f"{given:.0f}", f"{taken:.1f}"]
+    return [
+        known["title"],
+        label,
+        f"{len(made)} of {len(seeds)}",
+        span,
+        *minutes,
+        str(others) if made else "–",
+    ]
