@@ -17,9 +17,9 @@ COLUMNS = (
     "Minutes taken",
     "Other choice",
 )
-LEGEND = """Minutes are for all splits of a method together. Candidates count the setting of `paper.toml`, and "other
-choice" is in how many splits it was beaten by one standard error. A method without splits had no time for the folds of
-two candidates; its minutes went into finding that out."""
+LEGEND = """Minutes are for all splits of a method together. Candidates count the setting of `paper.toml`; "other
+choice" is in how many splits it was beaten by one standard error. A method without splits had no time for
+the folds of two candidates; its minutes went into finding that out."""
 
 
 def searches_section(path: str | Path) -> str:
@@ -28,9 +28,7 @@ def searches_section(path: str | Path) -> str:
     tuned = read_tuned(path)
     for name, rows in read_tuned(path, "searches").items():
         for label, seeds in rows.items():
-            chosen = [
-                params for seed, params in tuned[name][label].items() if "cross_validated" in seeds[seed]
-            ]
+            chosen = list(tuned.get(name, {}).get(label, {}).values())  # without a search, nothing is chosen
             lines.append(bar(_line(name, label, list(seeds.values()), chosen)))
     return "\n".join(lines)
 
@@ -44,11 +42,5 @@ def _line(name: str, label: str, seeds: list[dict[str, Any]], chosen: list[dict[
     taken = sum(how["spent_s"] for how in seeds) / 60
     span = "–" if not made else str(made[0]) if min(made) == max(made) else f"{min(made)}–{max(made)}"
     minutes = [f"{given:.0f}", f"{taken:.1f}"]
-    return [
-        known["title"],
-        label,
-        f"{len(made)} of {len(seeds)}",
-        span,
-        *minutes,
-        str(others) if made else "–",
-    ]
+    found = str(others) if made else "–"
+    return [known["title"], label, f"{len(made)} of {len(seeds)}", span, *minutes, found]
