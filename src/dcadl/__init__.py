@@ -1,8 +1,36 @@
 """Discriminative dictionary learning for images and signals."""
 
-from dcadl import data
-from dcadl.estimators import ADLSVM, DADL, DCADL, DPL, LCKSVD, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
-from dcadl.estimators.files import load
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dcadl import data
+    from dcadl.estimators import (
+        ADLSVM,
+        DADL,
+        DCADL,
+        DPL,
+        LCKSVD,
+        SADL,
+        ConvNet,
+        PatchRidge,
+        PCANet,
+        RandomAtoms,
+    )
+    from dcadl.estimators.files import load
+else:  # scikit-learn and SciPy take seconds to import: `dcadl --help`, which needs neither, must not wait
+
+    def __getattr__(name: str) -> Any:
+        if name in ("data", "estimators"):
+            return import_module(f"dcadl.{name}")
+        if name not in __all__:
+            raise AttributeError(f"module 'dcadl' has no attribute {name!r}")
+        room = import_module("dcadl.estimators.files" if name == "load" else "dcadl.estimators")
+        return getattr(room, name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "ADLSVM",

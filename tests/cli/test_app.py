@@ -7,12 +7,16 @@ import sys
 
 import numpy as np
 import pytest
+import typer.core
+import typer.main
 from PIL import Image
 from rich.console import Console
 from rich.progress import Progress
 
 import dcadl
+from dcadl.cli import app
 from dcadl.cli.inputs import scaled
+from dcadl.cli.methods import method_names
 from dcadl.cli.progress import fit_with_bar
 from dcadl.cli.terminal import clean_exit
 from dcadl.data import read_images
@@ -140,3 +144,73 @@ def test_the_digits_by_name_have_the_scale_of_their_pictures(call, demo, tmp_pat
 
     assert np.mean(scores.argmax(axis=1) == [int(file.stem[-1]) for file in pictures]) >= 0.8
     assert np.ptp(scores) > 0.5  # sixteen times fainter pictures would leave little but the intercept
+
+
+# Ctrl-C at the moment when the module named first is imported
+INTERRUPTED = """
+import sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from dcadl.cli import app
+app(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("command", ["fit", "features"])
+@pytest.mark.parametrize("module", ["typer", "numpy", "sklearn"])
+def test_ctrl_c_while_python_still_imports_is_exit_code_130(tmp_path, module, command):
+    words = [module, command, str(tmp_path / "data"), "-o", str(tmp_path / "m.npz"), "--per-class", "2"]
+
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, *words], capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("moment", ["make_context", "invoke"])
+def test_ctrl_c_while_typer_works_is_exit_code_130(call, monkeypatch, moment):
+    monkeypatch.setattr(typer.core.TyperGroup, moment, interrupt)
+
+    result = call("data", "list")
+
+    assert (result.exit_code, result.stderr) == (130, "interrupted\n")
+
+
+def test_ctrl_c_while_commands_are_put_together_is_exit_code_130(capsys, monkeypatch):
+    monkeypatch.setattr(typer.main, "get_command", interrupt)
+
+    with pytest.raises(SystemExit, match="130"):
+        app(["data", "list"])
+
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_help_and_version_do_not_wait_for_scikit_learn_or_scipy():
+    code = "import sys, dcadl.cli; sys.exit(any(name in sys.modules for name in ('sklearn', 'scipy')))"
+
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_command_knows_every_method_of_the_library():
+    assert sorted(method_names().values()) == sorted(dcadl.estimators.__all__)
+
+
+def test_every_public_name_is_there_and_listed():
+    code = (
+        "import dcadl; assert set(dcadl.__all__) < set(dir(dcadl)); assert dcadl.data.split; "
+        "assert dcadl.estimators.DCADL is dcadl.DCADL; from dcadl import *; assert load is dcadl.load; "
+        "assert ADLSVM().get_params()"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'KSVD'"):
+        _ = dcadl.KSVD

@@ -1,18 +1,24 @@
 """The command `dcadl`: words on the command line → one call into the library."""
 
+import sys
 from typing import Annotated
 
-import typer
+try:
+    import typer
 
-from dcadl.cli.bench import bench, report, tune
-from dcadl.cli.data import data_app, features
-from dcadl.cli.demo import demo
-from dcadl.cli.evaluate import evaluate
-from dcadl.cli.fit import fit
-from dcadl.cli.info import info
-from dcadl.cli.predict import predict
+    from dcadl.cli.bench import bench, report, tune
+    from dcadl.cli.data import data_app, features
+    from dcadl.cli.demo import demo
+    from dcadl.cli.evaluate import evaluate
+    from dcadl.cli.fit import fit
+    from dcadl.cli.info import info
+    from dcadl.cli.predict import predict
+    from dcadl.cli.terminal import InterruptibleApp
+except KeyboardInterrupt:  # before there is a command that could say so
+    sys.stderr.write("interrupted\n")
+    sys.exit(130)
 
-app = typer.Typer(
+app = InterruptibleApp(
     help="Learn small filters and a linear classifier together, and classify images with them.",
     epilog="Start with: dcadl demo",
     no_args_is_help=True,

@@ -4,23 +4,21 @@ import ast
 import re
 from typing import Any
 
+import dcadl  # not dcadl.estimators: `--help` names the methods without importing them
+
 WORDS = {"none": None, "true": True, "false": False}
 
 
 def method_names() -> dict[str, str]:
     """Names on the command line, such as patch-ridge, and their classes' names."""
-    from dcadl import estimators
-
-    return {_kebab(name): name for name in estimators.__all__}
+    return {_kebab(name): name for name in dcadl.__all__ if name[0].isupper()}
 
 
 def find_method(name: str) -> type:
     """The estimator class called `name`, upper or lower case, with or without hyphens."""
-    from dcadl import estimators
-
     for typed, cls in method_names().items():
         if _bare(name) == _bare(typed):
-            return getattr(estimators, cls)
+            return getattr(dcadl, cls)
     raise ValueError(f"--method must be one of {', '.join(method_names())}; got {name!r}.")
 
 

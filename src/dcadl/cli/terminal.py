@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typer.core import TyperGroup
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -16,7 +17,7 @@ INPUT_ERRORS = (ValueError, OSError, ImportError, FloatingPointError, MemoryErro
 
 @contextmanager
 def clean_exit() -> Iterator[None]:
-    """What bad input raises becomes one line on stderr and exit code 2; Ctrl-C exit code 130.
+    """What bad input raises becomes one line on stderr and exit code 2.
 
     Warnings become lines on stderr as well: a user of the command did not write the line they point at.
     """
@@ -30,10 +31,43 @@ def clean_exit() -> Iterator[None]:
             _tell(caught)
             typer.echo(f"error: {_one_line(error) or type(error).__name__}", err=True)
             raise typer.Exit(BAD_INPUT) from error
-        except KeyboardInterrupt as error:
-            typer.echo("interrupted", err=True)
-            raise typer.Exit(INTERRUPTED) from error
         _tell(caught)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C becomes one line on stderr and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        typer.echo("interrupted", err=True)
+        raise SystemExit(INTERRUPTED) from error
+
+
+class InterruptibleCommands(TyperGroup):
+    """Typer's own answer to Ctrl-C says nothing, or "Aborted" in older versions: ours comes before it."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the words; the first option makes Typer import much."""
+        with interruptible():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with interruptible():
+            return super().invoke(ctx)
+
+
+class InterruptibleApp(typer.Typer):
+    """An app that may be interrupted while it is put together, too."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(cls=InterruptibleCommands, **options)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Run the app."""
+        with interruptible():
+            return super().__call__(*args, **options)
 
 
 @contextmanager
