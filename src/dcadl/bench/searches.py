@@ -17,9 +17,9 @@ COLUMNS = (
     "Minutes taken",
     "Other choice",
 )
-LEGEND = """Minutes are for all splits of a method together. Candidates count the setting of `paper.toml`; "other
-choice" is in how many splits it was beaten by one standard error. A method without splits had no time for
-the folds of two candidates; its minutes went into finding that out."""
+LEGEND = """Minutes are for all splits of a method together. Candidates count the setting of `paper.toml`;
+"other choice" is in how many splits it was beaten by one standard error. A method without splits had no
+time for the folds of two candidates; its minutes went into finding that out."""
 
 
 def searches_section(path: str | Path) -> str:
