@@ -223,7 +223,7 @@ class PCANet(
         sizes = self._image_shape[:2]
         default = [min(size, max(4, size // 7)) for size in sizes] if len(sizes) > 1 else 1
         shape = default if self.block_shape is None else self.block_shape
-        block = patch_grid(sizes, shape, 1).patch[-len(sizes) :]
+        block = patch_grid(sizes, shape, 1, name="block_shape").patch[-len(sizes) :]
         return patch_grid(sizes, block, [max(1, round((1 - self.block_overlap) * size)) for size in block])
 
     def _centre(self) -> str:
@@ -259,7 +259,7 @@ def _filter_grid(shape: tuple[int, ...], filter_shape: Any) -> Grid:
             f"filter_shape must be {len(sizes)} whole number(s) for samples of shape {shape}; "
             f"got {filter_shape!r}."
         ) from None
-    return patch_grid(shape, cut, 1)
+    return patch_grid(shape, cut, 1, name="filter_shape")
 
 
 def _one_row_per_class(svm: Any, dtype: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -35,18 +35,19 @@ class Grid(NamedTuple):
         return math.prod(self.patch) * self.image[2]
 
 
-def patch_grid(image_shape: Sequence[int], patch_shape: Any = None, stride: Any = None) -> Grid:
+def patch_grid(
+    image_shape: Sequence[int], patch_shape: Any = None, stride: Any = None, *, name: str = "patch_shape"
+) -> Grid:
     """The grid for images (H, W), (H, W, channels) or signals (length,).
 
-    `patch_shape=None` is the whole sample; `stride=None` steps by half a patch.
+    `patch_shape=None` is the whole sample; `stride=None` steps by half a patch. `name` is what the user calls
+    the shape.
     """
     shape = _positive_ints(image_shape, "image_shape", (1, 2, 3))
     spatial = shape[:2]
-    patch = spatial if patch_shape is None else _per_axis(patch_shape, len(spatial), "patch_shape")
+    patch = spatial if patch_shape is None else _per_axis(patch_shape, len(spatial), name)
     if any(s > size for s, size in zip(patch, spatial)):
-        raise ValueError(
-            f"patch_shape must fit in image_shape; got {patch} in {spatial}. Use a smaller patch_shape."
-        )
+        raise ValueError(f"{name} must fit in image_shape; got {patch} in {spatial}. Use a smaller {name}.")
     step = (
         tuple(max(1, s // 2) for s in patch) if stride is None else _per_axis(stride, len(spatial), "stride")
     )
