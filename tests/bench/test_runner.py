@@ -156,7 +156,7 @@ def test_a_process_that_dies_takes_no_other_with_it():
 
 
 def test_a_killed_run_is_a_recorded_row(monkeypatch, tmp_path):
-    def die(self, function, *arguments):
+    def die(self, function, item):
         raise ProcessEndedError("the process died")
 
     monkeypatch.setattr(Workers, "call", die)

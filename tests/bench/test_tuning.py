@@ -1,6 +1,7 @@
 """Tuning: nested, within its budget, kept after each search."""
 
 import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -18,6 +19,19 @@ BUDGET = tuning.Budget(3.0, 3)
 def one_thread():
     with threadpool_limits(limits=1):
         yield
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Searches one after the other where they can be faked."""
+
+    def one_by_one(function, items, jobs, preload):
+        for item in items:
+            future = Future()
+            future.set_result(function(item))
+            yield item, future
+
+    monkeypatch.setattr(tuning, "side_by_side", one_by_one)
 
 
 def _without_clock(monkeypatch):
@@ -201,7 +215,7 @@ def test_a_method_that_fails_is_named_and_the_others_are_still_searched(monkeypa
     assert sorted(line.text.partition(":")[0] for line in lines) == ["1 of 2", "2 of 2"]
 
 
-def test_what_the_authors_ran_stays_what_it_is(monkeypatch, tmp_path):
+def test_what_the_authors_ran_stays_what_it_is(monkeypatch, tmp_path, in_this_process):
     monkeypatch.setattr(tuning, "tune_one", lambda *_: tuning.Choice({}, 3, 0.9, 1.0))
 
     lines = list(
@@ -213,7 +227,9 @@ def test_what_the_authors_ran_stays_what_it_is(monkeypatch, tmp_path):
     assert ["DCADL seed 0" in line.text for line in lines] == [True]
 
 
-def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(monkeypatch, tmp_path):
+def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(
+    monkeypatch, tmp_path, in_this_process
+):
     path, asked = tmp_path / "tuned.toml", []
 
     def fake(name, row, seed, budget, threads):
@@ -229,7 +245,9 @@ def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(monkeypat
     assert read_tuned(path, "searches")["digits"]["PatchRidge"]["seed1"]["candidates"] == 3
 
 
-def test_a_method_without_time_in_its_first_seed_is_not_tried_in_the_others(monkeypatch, tmp_path):
+def test_a_method_without_time_in_its_first_seed_is_not_tried_in_the_others(
+    monkeypatch, tmp_path, in_this_process
+):
     path, asked = tmp_path / "tuned.toml", []
 
     def fake(name, row, seed, budget, threads):
@@ -259,7 +277,7 @@ def test_searches_side_by_side_choose_as_one_after_the_other(tmp_path):
 
 
 @pytest.mark.parametrize(("budget_s", "again"), [(6, 0), (3, 0), (60, 1)])
-def test_more_time_is_tried_where_there_was_none(monkeypatch, tmp_path, budget_s, again):
+def test_more_time_is_tried_where_there_was_none(monkeypatch, tmp_path, in_this_process, budget_s, again):
     path, asked = tmp_path / "tuned.toml", []
 
     def fake(name, row, seed, budget, threads):

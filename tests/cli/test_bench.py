@@ -32,12 +32,16 @@ def _lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def _anyone_in(group):
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def _all_end(group):
+    """Whether all processes of a group come to their end in ten seconds."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -57,10 +61,7 @@ def test_a_stopped_benchmark_goes_on_with_nothing_lost_or_run_twice(tmp_path, st
     process.send_signal(stop)
     process.wait()
     before = path.read_bytes()
-    end = time.monotonic() + 10
-    while _anyone_in(process.pid) and time.monotonic() < end:  # its processes end with it
-        time.sleep(0.05)
-    assert not _anyone_in(process.pid)
+    assert _all_end(process.pid)
 
     again = _dcadl(*words)
 
@@ -70,6 +71,16 @@ def test_a_stopped_benchmark_goes_on_with_nothing_lost_or_run_twice(tmp_path, st
     assert again.returncode == 0, again.stderr
     assert sorted(keys) == sorted((label, seed) for label in ("DCADL", "PatchRidge") for seed in range(6))
     assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+
+
+def test_searches_end_with_the_command_that_began_them(tmp_path):
+    words = ["tune", "digits", "-m", "SADL", "--jobs", 2, "--budget", 60, "-o", tmp_path / "tuned.toml"]
+    process = subprocess.Popen([*COMMAND, *map(str, words)], env=ONE_THREAD, start_new_session=True)
+    time.sleep(4)  # by then they have begun
+    process.kill()
+    process.wait()
+
+    assert _all_end(process.pid)
 
 
 def test_two_methods_and_two_seeds_become_a_report(call, tmp_path):

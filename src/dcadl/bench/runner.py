@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from dcadl.bench.measure import measure
 from dcadl.bench.pictures import packed_atoms
 from dcadl.bench.problems import fold, problem
 from dcadl.bench.settings import Setting, build, rows_of, with_tuned
-from dcadl.bench.workers import ProcessEndedError, Workers
+from dcadl.bench.workers import ProcessEndedError, side_by_side
 
 Watch = Callable[[str, "Run", "records.Record | None"], None]  # event, run, its record
 
@@ -121,30 +121,20 @@ def _outcome(run: Run, threads: int | None) -> dict[str, Any]:
 def _results(
     runs: list[Run], options: Options, spent: _Spent, watch: Watch
 ) -> Iterator[tuple[Run, records.Record]]:
-    """`jobs` runs side by side. Their times disturb each other: the record says how many there were."""
-    workers, queue = Workers(preload=__name__), iter(runs)
-    flying: dict[Future[records.Record], Run] = {}
-    with ThreadPoolExecutor(options.jobs) as threads:
+    """Each run with its record. Runs side by side disturb each other's times: the record says how many."""
+
+    def affordable() -> Iterator[Run]:
+        for run in runs:
+            over = spent.over(run)
+            watch("skip" if over else "start", run, None)
+            if not over:
+                yield run
+
+    one = partial(run_one, threads=options.threads)
+    for run, future in side_by_side(one, affordable(), options.jobs, preload=__name__):
         try:
-            while True:
-                while len(flying) < options.jobs and (run := next(queue, None)) is not None:
-                    if spent.over(run):
-                        watch("skip", run, None)
-                        continue
-                    watch("start", run, None)
-                    flying[threads.submit(_run_apart, workers, run, options)] = run
-                if not flying:
-                    return
-                for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                    yield flying.pop(future), future.result()
-        finally:
-            workers.stop()  # interrupted: what they would have found would not be kept
-
-
-def _run_apart(workers: Workers, run: Run, options: Options) -> records.Record:
-    try:
-        record = workers.call(run_one, run, options.threads)
-    except ProcessEndedError as error:
-        head = {**run.head(), "threads": options.threads, "environment": environment()}
-        record = {**head, "status": "failed", "error": records.short(error), "wall_s": 0.0}
-    return {**record, "jobs": options.jobs}
+            record = future.result()
+        except ProcessEndedError as error:
+            head = {**run.head(), "threads": options.threads, "environment": environment()}
+            record = {**head, "status": "failed", "error": records.short(error), "wall_s": 0.0}
+        yield run, {**record, "jobs": options.jobs}

@@ -7,13 +7,14 @@ import math
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy import stats
 from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 (opens the next import)
@@ -24,6 +25,7 @@ from dcadl.bench.measure import seconds, warm_up
 from dcadl.bench.problems import fold, problem
 from dcadl.bench.records import short
 from dcadl.bench.settings import Setting, build, paper, read_tuned, rows_of
+from dcadl.bench.workers import ProcessEndedError, side_by_side
 from dcadl.estimators.files import write_atomically
 
 FACTOR = 3  # of the halving: all candidates see a third of the samples, the best third of them see all
@@ -85,8 +87,8 @@ def tune_all(
     budget = Budget(budget_s / repeats, folds)
     # Asked when a search is about to begin, not when it is planned: some first seeds are known by then.
     todo = (s for s in every if not done.has(s) and not done.hopeless(s))
-    workers = Parallel(n_jobs=jobs, pre_dispatch="n_jobs", batch_size=1, return_as="generator_unordered")
-    found = workers(delayed(_choice_of)(s, budget, threads) for s in todo)
+    one = partial(_choice_of, budget=budget, threads=threads)
+    found = ((s, _outcome(future)) for s, future in side_by_side(one, todo, jobs, preload=__name__))
     failed: set[int] = set()
     no_time = (
         (s, Choice({}, 1, None, 0.0)) for k, s in enumerate(every) if not done.has(s) and k not in failed
@@ -104,12 +106,23 @@ def _is_tunable(row: Setting) -> bool:
     return row.method in paper()["spaces"] and row.label not in paper()["untuned"]
 
 
-def _choice_of(search: Search, budget: Budget, threads: int | None) -> tuple[Search, Choice]:
+def _choice_of(search: Search, budget: Budget, threads: int | None) -> Choice:
     """What the search found; what goes wrong inside the method is part of it."""
     try:
-        return search, tune_one(*search, budget, threads)
+        return tune_one(*search, budget, threads)
     except Exception as error:
-        return search, Choice({}, 1, None, 0.0, short(error))
+        return _failed(error)
+
+
+def _outcome(future: Future[Choice]) -> Choice:
+    try:
+        return future.result()
+    except ProcessEndedError as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> Choice:
+    return Choice({}, 1, None, 0.0, short(error))
 
 
 def tune_one(name: str, row: Setting, seed: int, budget: Budget, threads: int | None = None) -> Choice:

@@ -1,18 +1,41 @@
-"""Runs in processes of their own: memory is counted from nothing, and a killed run takes no other with it."""
+"""Work in processes of its own: memory is counted from nothing, and what is killed takes no other with it."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection
 from typing import Any
 
 
 class ProcessEndedError(Exception):
-    """The process of a run ended before its result came."""
+    """A process ended before its result came."""
+
+
+def side_by_side(
+    function: Callable[[Any], Any], items: Iterable[Any], jobs: int, preload: str
+) -> Iterator[tuple[Any, Future[Any]]]:
+    """Each item with what `function` makes of it in a process of its own, in the order in which they end.
+
+    An item is asked for only when there is a place for it: what came before may decide what is next.
+    """
+    workers, queue = Workers(preload), iter(items)
+    flying: dict[Future[Any], Any] = {}
+    with ThreadPoolExecutor(jobs) as threads:
+        try:
+            while True:
+                while len(flying) < jobs and (item := next(queue, None)) is not None:
+                    flying[threads.submit(workers.call, function, item)] = item
+                if not flying:
+                    return
+                for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                    yield flying.pop(future), future
+        finally:
+            workers.stop()  # interrupted: what they would have found would not be kept
 
 
 class Workers:
@@ -65,5 +88,5 @@ def _end_with_parent() -> None:
 
 def _why(code: int | None) -> str:
     if code is not None and code < 0:
-        return f"the run's process was ended by {signal.Signals(-code).name}; was memory short?"
-    return f"the run's process ended with code {code}"
+        return f"its process was ended by {signal.Signals(-code).name}; was memory short?"
+    return f"its process ended with code {code}"
