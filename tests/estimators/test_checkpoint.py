@@ -121,6 +121,18 @@ def test_a_checkpoint_of_another_fit_is_refused(digits, tmp_path, parameters, sp
         DCADL(**FAST | parameters).fit(*spoil(*digits), checkpoint=tmp_path / "c")
 
 
+def test_two_images_that_changed_places_are_noticed(digits, tmp_path):
+    """Of one class, and with codes that are mostly zero: neither labels nor codes tell them apart."""
+    X, y = digits
+    params = FAST | {"lam1": 0.3}
+    broken_off(DCADL(**params), 2, X, y, checkpoint=tmp_path / "c")
+    places = np.arange(len(y))
+    one, other = np.flatnonzero(y == y[0])[:2]
+    places[[one, other]] = other, one
+    with pytest.raises(ValueError, match="other data or parameters; delete it"):
+        DCADL(**params).fit(X[places], y, checkpoint=tmp_path / "c")
+
+
 @pytest.mark.parametrize("content", [b"", b"some text that is no checkpoint", b"\0" * 100])
 def test_a_file_that_is_no_checkpoint_is_refused_and_kept(digits, tmp_path, content):
     (tmp_path / "c").write_bytes(content)

@@ -14,7 +14,6 @@ F(Ω, U, W) = Σ_j s_j (½‖ΩX̄_j − U_j‖² + λ1‖U_j‖₁ + ½λ2‖y_
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -42,8 +41,6 @@ from dcadl.solvers.classifier import (
 )
 from dcadl.solvers.coding import MANY, Coder, Pace, coder, pace_for, smoothness, terms_of
 from dcadl.solvers.walk import Made, Walk
-
-SAME_FIT = 0.05  # what rounding and another device may change; other images change far more
 
 
 class Chunk(NamedTuple):
@@ -147,17 +144,6 @@ def objective(problem: Problem, state: State) -> tuple[float, ...]:
     )
     looks = (*terms, squared_norm(state.W), squared_norm(Omega), squared_norm(state.old_Omega))
     return (*state.seen, *_values(problem, state, [float(look) for look in looks]))
-
-
-def is_state_of(problem: Problem, state: State) -> bool:
-    """Whether the codes are those of these images: they fit them as well as was noted."""
-    if not state.seen:
-        return True
-    W = array_namespace(state.Omega).astype(state.W, state.Omega.dtype)
-    _, (fit, _) = problem.walk(
-        lambda chunk, U: (None, _terms(problem, chunk, U, state.old_Omega, W)), problem.chunks, state.codes
-    )
-    return math.isclose(float(fit), state.terms[0], rel_tol=SAME_FIT)
 
 
 def last_value(state: State) -> float:
