@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -157,7 +158,7 @@ def test_a_process_that_dies_takes_no_other_with_it():
 
 def test_a_killed_run_is_a_recorded_row(monkeypatch, tmp_path):
     def die(self, function, item):
-        raise ProcessEndedError("the process died")
+        raise ProcessEndedError("the process died", 7.0)
 
     monkeypatch.setattr(Workers, "call", die)
 
@@ -166,6 +167,24 @@ def test_a_killed_run_is_a_recorded_row(monkeypatch, tmp_path):
     (record,) = records.read(tmp_path / "r.jsonl")
     assert (record["status"], record["jobs"]) == ("failed", 2)
     assert "the process died" in record["error"]
+    assert record["wall_s"] == 7.0  # it counts towards --cap
+
+
+def test_an_interrupt_does_not_wait_for_what_has_begun(tmp_path):
+    slow = [_run("ADLSVM", seed) for seed in range(2)]
+    for run in slow:
+        run.setting.params.clear()
+        run.setting.params.update(max_iter=100_000, tol=0.0)  # minutes
+
+    def interrupt(event, run, record):
+        if run.seed == 1:
+            raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_all(slow, tmp_path / "r.jsonl", Options(threads=1, jobs=2), interrupt)
+
+    assert time.monotonic() - begun < 30
 
 
 def test_a_plan_goes_seed_by_seed():

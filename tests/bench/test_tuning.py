@@ -245,6 +245,27 @@ def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(
     assert read_tuned(path, "searches")["digits"]["PatchRidge"]["seed1"]["candidates"] == 3
 
 
+def test_two_commands_keep_each_others_choices(tmp_path):
+    one, other = (tuning._Done(tmp_path / "t.toml", 6.0, 1, 3) for _ in range(2))
+    for done, label in ((one, "PatchRidge"), (other, "DPL")):
+        row = settings("digits", [label])[0]
+        done.keep(tuning.Search("digits", row, 0), tuning.Choice({"lam": 0.5}, 3, 0.9, 1.0))
+
+    assert set(read_tuned(tmp_path / "t.toml")["digits"]) == {"PatchRidge", "DPL"}
+
+
+def test_rows_that_are_never_tuned_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="DCADL-paper"):
+        list(tuning.tune_all(["digits"], ["DCADL-paper"], 1, tmp_path / "t", budget_s=6, folds=3, threads=1))
+
+
+def test_missing_data_is_no_failed_method(tmp_path, monkeypatch):
+    monkeypatch.delenv("DCADL_DATA", raising=False)
+    problems.problem.cache_clear()
+    with pytest.raises(FileNotFoundError):
+        list(tuning.tune_all(["scene15"], ["DPL"], 1, tmp_path / "t", budget_s=6, folds=3, threads=1))
+
+
 def test_a_method_without_time_in_its_first_seed_is_not_tried_in_the_others(
     monkeypatch, tmp_path, in_this_process
 ):

@@ -142,6 +142,36 @@ def test_a_run_tried_again_is_counted_once(call, tmp_path):
     assert "1/1" in result.stderr
 
 
+def test_a_report_does_not_write_over_what_it_is_made_of(call, tmp_path):
+    path = tmp_path / "tables.md"
+    call("bench", "digits", "-m", "PatchRidge", "--repeats", 1, "--threads", 1, "-o", path)
+    before = path.read_bytes()
+
+    result = call("report", path, "-o", tmp_path)
+
+    assert result.exit_code == 2
+    assert "would overwrite RECORDS" in result.stderr
+    assert path.read_bytes() == before
+
+
+def test_ctrl_c_while_processes_start_is_one_line(tmp_path):
+    words = ["bench", "digits", "-m", "ADLSVM", "--threads", 1, "-o", tmp_path / "records.jsonl"]
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, words)],
+        env=ONE_THREAD,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(1.8)  # about when the server of its processes imports the library
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=20)
+
+    assert process.returncode == 130
+    assert told.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in told
+
+
 def test_all_means_the_data_sets_whose_files_are_here(monkeypatch, capsys):
     monkeypatch.delenv("DCADL_DATA", raising=False)
 

@@ -240,6 +240,14 @@ def test_data_are_never_overwritten(refused, tmp_path, pair, option, name):
     assert pair[0].read_bytes() == before
 
 
+def test_a_picture_of_the_data_is_never_overwritten(refused, folder):
+    picture = next(folder.rglob("*.png"))
+    before = picture.read_bytes()
+
+    assert "--output would overwrite DATA" in refused("fit", folder, "-o", picture, *SMALL)
+    assert picture.read_bytes() == before
+
+
 def test_the_file_of_a_named_set_is_never_overwritten(refused, tmp_path, monkeypatch):
     monkeypatch.setenv("DCADL_DATA", str(tmp_path))
     (tmp_path / "mnist_28x28.npz").write_bytes(b"precious")

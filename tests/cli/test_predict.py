@@ -113,6 +113,13 @@ def test_corrupt_pictures_can_be_skipped(call, tmp_path, model, pictures):
     assert "torn.png" in result.stderr
 
 
+def test_missing_pictures_can_be_skipped_too(call, tmp_path, model, pictures):
+    result = call("predict", model, tmp_path / "gone.png", *pictures[:2], "--json", "--skip-unreadable")
+
+    assert len(json.loads(result.stdout)) == 2
+    assert "gone.png" in result.stderr
+
+
 def test_corrupt_pictures_only_are_refused_even_when_skipping(refused, tmp_path, model):
     (tmp_path / "torn.png").write_bytes(b"no picture")
 

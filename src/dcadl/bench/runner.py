@@ -136,5 +136,5 @@ def _results(
             record = future.result()
         except ProcessEndedError as error:
             head = {**run.head(), "threads": options.threads, "environment": environment()}
-            record = {**head, "status": "failed", "error": records.short(error), "wall_s": 0.0}
+            record = {**head, "status": "failed", "error": records.short(error), "wall_s": error.seconds}
         yield run, {**record, "jobs": options.jobs}

@@ -83,7 +83,11 @@ def tune_all(
     done = _Done(path, budget_s, repeats, folds)
     rows = rows_of(datasets, methods)
     tunable = [(name, row) for name in datasets for row in rows[name] if _is_tunable(row)]
+    if not tunable:
+        raise ValueError(f"none of these is tuned: {', '.join(methods or ())}, which stay as they were run.")
     every = [Search(*row, seed) for seed in range(repeats) for row in tunable]
+    for name in {search.dataset for search in every if not done.has(search)}:
+        problem(name)  # missing data is the user's to mend: not a failed method
     budget = Budget(budget_s / repeats, folds)
     # Asked when a search is about to begin, not when it is planned: some first seeds are known by then.
     todo = (s for s in every if not done.has(s) and not done.hopeless(s))
@@ -262,9 +266,7 @@ class _Done:
 
     def __init__(self, path: Path, budget_s: float, repeats: int, folds: int) -> None:
         self._path = path
-        self._tables = (
-            {"tuned": read_tuned(path), "searches": read_tuned(path, "searches")} if path.exists() else {}
-        )
+        self._tables = self._read()
         self._facts = {"budget_s": round(budget_s / repeats, 3), "folds": folds}
 
     def has(self, search: Search) -> bool:
@@ -282,7 +284,8 @@ class _Done:
         return bool(self._facts["budget_s"] <= how["budget_s"] and self._facts["folds"] >= how["folds"])
 
     def keep(self, search: Search, choice: Choice) -> None:
-        """On disk, whole, before the next search."""
+        """On disk, whole, before the next search; beside what another command has written in the meantime."""
+        self._tables = self._read()
         how = {"candidates": choice.candidates, "spent_s": round(choice.spent_s, 1), **self._facts}
         if choice.score is not None:
             how["cross_validated"] = round(choice.score, 5)
@@ -291,6 +294,11 @@ class _Done:
             seeds = sets.setdefault(search.dataset, {}).setdefault(search.row.label, {})
             seeds[f"seed{search.seed}"] = values
         write_atomically(self._path, self._text().encode())
+
+    def _read(self) -> dict[str, Any]:
+        if not self._path.exists():
+            return {}
+        return {table: read_tuned(self._path, table) for table in ("tuned", "searches")}
 
     def _known(self, table: str, search: Search) -> dict[str, Any]:
         return self._tables.get(table, {}).get(search.dataset, {}).get(search.row.label, {})

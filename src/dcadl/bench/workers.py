@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from multiprocessing import get_all_start_methods, get_context, parent_process
+from multiprocessing import forkserver, get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection
 from typing import Any
 
 
 class ProcessEndedError(Exception):
-    """A process ended before its result came."""
+    """A process ended before its result came, after so many seconds."""
+
+    def __init__(self, why: str, seconds: float) -> None:
+        super().__init__(why)
+        self.seconds = seconds
 
 
 def side_by_side(
@@ -47,29 +52,49 @@ class Workers:
         self._context: Any = get_context("forkserver" if forks else "spawn")
         if forks:
             self._context.set_forkserver_preload([preload])
+            _start_server()
         self._live: set[Any] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The function's result; ProcessEndedError where the process died of it."""
         receiver, sender = self._context.Pipe(duplex=False)
         process = self._context.Process(target=_answer, args=(sender, function, arguments), daemon=True)
-        process.start()
-        self._live.add(process)
+        begun = time.monotonic()
+        with self._lock:  # a process that starts while all are stopped must not be missed
+            process.start()
+            self._live.add(process)
+            if self._stopped:
+                process.terminate()
         sender.close()
         try:
             return receiver.recv()
         except EOFError:
             process.join()
-            raise ProcessEndedError(_why(process.exitcode)) from None
+            raise ProcessEndedError(_why(process.exitcode), time.monotonic() - begun) from None
         finally:
             process.join()
             self._live.discard(process)
             receiver.close()
 
     def stop(self) -> None:
-        """End the processes that still run."""
-        for process in tuple(self._live):
-            process.terminate()
+        """End the processes that still run, and those that are about to."""
+        with self._lock:
+            self._stopped = True
+            for process in tuple(self._live):
+                process.terminate()
+
+
+def _start_server() -> None:
+    """Deaf to Ctrl-C from its first moment, as what is started with the signal ignored stays."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # only there can signals be set; it starts with the first process then
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, heard)
 
 
 def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

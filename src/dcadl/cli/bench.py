@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from dcadl.cli.inputs import keep_apart
 from dcadl.cli.terminal import clean_exit, note
 
 Datasets = Annotated[
@@ -67,6 +68,8 @@ def report(
     from dcadl.bench.report import write_report
 
     with clean_exit():
+        made = {"tables.md": output / "tables.md", "index.html": output / "index.html", "--readme": readme}
+        keep_apart(made, {"RECORDS": records, "--tuned": tuned})
         for path in write_report(records, output, readme, tuned):
             typer.echo(path)
 

@@ -161,7 +161,9 @@ def _parts(bunch: Any) -> Parts | None:
 
 
 def _same_file(one: Path, other: Path) -> bool:
-    """Also under two names, by links or on a file system that knows no case."""
+    """Also under two names, by links or on a file system that knows no case; or one of a folder's files."""
+    if one.exists() and other.is_dir():
+        return one.resolve().is_relative_to(other.resolve())
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 

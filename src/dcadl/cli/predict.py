@@ -63,11 +63,11 @@ def _read(files: list[Path], form: ImageForm, skip: bool) -> tuple[list[Path], A
     from dcadl.data.images import decode
 
     pictures: dict[int, Any] = {}
-    bad: list[ValueError] = []
+    bad: list[Exception] = []
     for i, file in enumerate(files):
         try:
             pictures[i] = decode(file, size=form.size, color=form.color)
-        except ValueError as error:
+        except (ValueError, OSError) as error:  # no picture, or no file
             bad.append(error)
     if bad and not (skip and pictures):
         raise unreadable(bad, "")

@@ -35,7 +35,7 @@ class UnreadablePicturesError(AdvisedError):
     """Some files that should be pictures are none; the message names them."""
 
 
-def unreadable(bad: Sequence[ValueError], advice: str, shown: int = 20) -> UnreadablePicturesError:
+def unreadable(bad: Sequence[Exception], advice: str, shown: int = 20) -> UnreadablePicturesError:
     """The error that names these files."""
     files = "file" if len(bad) == 1 else "files"
     more = [f"  … and {len(bad) - shown} more"] if len(bad) > shown else []
