@@ -51,6 +51,18 @@ def test_a_whole_line_without_its_end_is_a_record(tmp_path):
     assert [r["seed"] for r in records.read(path)] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("text", ["my notes", "{", '{"format": 1, "dat', ""])
+def test_only_what_begins_a_record_may_be_cut_off(tmp_path, text):
+    path = tmp_path / "r.jsonl"
+    path.write_text(text)
+
+    if text == "my notes":
+        with pytest.raises(ValueError, match="no record of `dcadl bench`: 'my notes'"):
+            records.read(path)
+    else:
+        assert records.read(path) == []
+
+
 def test_a_key_survives_the_file(tmp_path):
     records.append(tmp_path / "r.jsonl", ONE)
 

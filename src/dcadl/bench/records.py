@@ -16,6 +16,7 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
+BEGIN = '{"format": '
 FIELDS = ("group", "method", "environment", "threads")
 FIELDS_OF = {  # by status: what tables and figures cannot do without
     "ok": ("accuracy", "n_train", "n_test", "test_counts", "errors", "train_s"),
@@ -26,8 +27,10 @@ Key = tuple[str, str, int, str, str]
 
 
 def read(path: str | Path) -> list[Record]:
-    """Every complete record; a last line that is none is what an interrupted run left."""
+    """Every complete record; a last line that begins one is what an interrupted run left."""
     *lines, last = Path(path).read_text(encoding="utf-8").split("\n")
+    if not last.startswith(BEGIN[: len(last)]):  # nothing that may be cut off
+        raise ValueError(f"{path} ends with what is no record of `dcadl bench`: {last[:40]!r}.")
     lines += [last] if _is_whole(last) else []
     return [_parsed(line, number, path) for number, line in enumerate(lines, 1) if line.strip()]
 
