@@ -57,7 +57,7 @@ def test_what_is_recorded_is_not_run_again_and_failures_only_on_request(tmp_path
     assert [r["label"] for r in records.read(path)] == ["RandomAtoms", "PatchRidge", "RandomAtoms"]
 
 
-def test_a_figure_that_is_not_a_number_is_a_failure(methods, monkeypatch):
+def test_a_figure_that_is_not_a_number_is_a_failure(monkeypatch):
     monkeypatch.setattr(runner, "measure", lambda *_: {"accuracy": float("nan")})
 
     record = runner.run_one(QUICK, 1)

@@ -93,15 +93,13 @@ def tune_all(
     todo = (s for s in every if not done.has(s) and not done.hopeless(s))
     one = partial(_choice_of, budget=budget, threads=threads)
     found = ((s, _outcome(future)) for s, future in side_by_side(one, todo, jobs, preload=__name__))
-    failed: set[int] = set()
-    no_time = (
-        (s, Choice({}, 1, None, 0.0)) for k, s in enumerate(every) if not done.has(s) and k not in failed
-    )
+    failed: list[Search] = []
+    no_time = ((s, Choice({}, 1, None, 0.0)) for s in every if not done.has(s) and s not in failed)
     for search, choice in chain(found, no_time):
         if choice.error is None:
             done.keep(search, choice)
         else:
-            failed.add(every.index(search))
+            failed.append(search)
         count = sum(map(done.has, every)) + len(failed)
         yield Told(f"{count} of {len(every)}: {_line(search, choice)}", choice.error is not None)
 

@@ -75,13 +75,12 @@ class Checkpoint:
             )
 
     def _read(self, file: Any, head: dict[str, Any], problem: Problem, backend: str) -> State:
-        codes = file.get_slice("codes")
-        starts = np.cumsum([0, *(chunk.Y.shape[0] for chunk in problem.chunks)]).tolist()
+        codes, ends = file.get_slice("codes"), _ends(problem)
 
         def chunk_codes(start: int, stop: int) -> tuple[Any, tuple[()]]:
             return send(codes[start:stop], backend), ()
 
-        found, _ = problem.walk(chunk_codes, starts[:-1], starts[1:])
+        found, _ = problem.walk(chunk_codes, ends[:-1], ends[1:])
         arrays = {name: send(file.get_tensor(name), backend) for name in ARRAYS}
         parts = [send(file.get_tensor(name), backend) for name in METRIC if name in file.keys()]  # noqa: SIM118
         self._restored = head["pass"]
@@ -108,7 +107,6 @@ class Checkpoint:
 
 def _sum_by_place(problem: Problem, backend: str) -> Array:
     """(d,) Σ_j r_j Σ_i x̄_ij over images j and their patches i; r_j depends on j, and not on the chunks."""
-    starts = np.cumsum([0, *(chunk.Y.shape[0] for chunk in problem.chunks)]).tolist()
 
     def part(chunk: Chunk, start: int) -> tuple[None, tuple[Array]]:
         P = chunk.patches()
@@ -116,8 +114,14 @@ def _sum_by_place(problem: Problem, backend: str) -> Array:
         weights = send(1.0 + places * GOLDEN % 1.0, backend)
         return None, (wide(weights) @ wide(array_namespace(P).sum(P, axis=1)),)
 
-    _, (total,) = problem.walk(part, problem.chunks, starts[:-1])
+    _, (total,) = problem.walk(part, problem.chunks, _ends(problem)[:-1])
     return total
+
+
+def _ends(problem: Problem) -> list[int]:
+    """Places of the images between which chunks lie, from 0 on."""
+    ends: list[int] = np.cumsum([0, *(chunk.Y.shape[0] for chunk in problem.chunks)]).tolist()
+    return ends
 
 
 def _close(one: np.ndarray, other: np.ndarray) -> bool:
