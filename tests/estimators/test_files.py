@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 import dcadl
 from dcadl import DCADL, PatchRidge, RandomAtoms
-from dcadl.estimators.files import read_header, write_atomically
+from dcadl.estimators.files import read_header
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -88,16 +88,6 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted yet: call fit before save"):
         DCADL().save(tmp_path / "m.safetensors")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
-    path = tmp_path / "m"
-    path.write_bytes(b"old")
-    monkeypatch.setattr("os.replace", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def rewrite(path, header=None, **arrays):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dcadl.atomic import write_atomically
 from dcadl.bench.markdown import accuracy_text, bar
 from dcadl.bench.summary import Block
-from dcadl.estimators.files import write_atomically
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dcadl.atomic import write_atomically
 from dcadl.bench import records
 from dcadl.bench.markdown import markdown
 from dcadl.bench.page import page
 from dcadl.bench.readme import update_readme
 from dcadl.bench.searches import searches_section
 from dcadl.bench.summary import hardware, summarise
-from dcadl.estimators.files import write_atomically
 
 
 def write_report(

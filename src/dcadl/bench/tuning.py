@@ -21,12 +21,12 @@ from sklearn.experimental import enable_halving_search_cv  # noqa: F401 (opens t
 from sklearn.model_selection import HalvingGridSearchCV, ParameterSampler, StratifiedKFold, cross_val_score
 from threadpoolctl import threadpool_limits
 
+from dcadl.atomic import write_atomically
 from dcadl.bench.measure import seconds, warm_up
 from dcadl.bench.problems import fold, problem
 from dcadl.bench.records import short
 from dcadl.bench.settings import Setting, build, paper, read_tuned, rows_of
 from dcadl.bench.workers import ProcessEndedError, side_by_side
-from dcadl.estimators.files import write_atomically
 
 FACTOR = 3  # of the halving: all candidates see a third of the samples, the best third of them see all
 MOST_CANDIDATES = 27

@@ -1,0 +1,71 @@
+"""Files written whole or not at all."""
+
+import errno
+import os
+import stat
+import threading
+
+import pytest
+
+from dcadl.atomic import replacing, write_atomically
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+    monkeypatch.setattr("os.replace", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_in_the_middle_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), replacing(path) as stream:
+        stream.write(b"half of %d" % (1 // 0))
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o000])
+def test_the_mode_is_what_the_umask_leaves(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        write_atomically(tmp_path / "m", b"new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o666 & ~mask
+
+
+def test_the_umask_is_never_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.umask", lambda mask: pytest.fail("the umask belongs to the whole process"))
+    threads = [threading.Thread(target=write_atomically, args=(tmp_path / str(i), b"new")) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(list(tmp_path.iterdir())) == 8
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device.*model\.safetensors"):
+        write_atomically(tmp_path / "model.safetensors", b"new")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_folder_is_an_error_that_names_the_file(tmp_path):
+    with pytest.raises(FileNotFoundError) as raised:
+        write_atomically(tmp_path / "none" / "model", b"new")
+    assert raised.value.filename == str(tmp_path / "none" / "model")
+
+
+def test_a_name_as_long_as_names_may_be_is_written(tmp_path):
+    path = tmp_path / ("m" * 255)
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
