@@ -33,6 +33,7 @@ __all__ = [
     "is_numpy",
     "on_host",
     "plainly",
+    "row_major",
     "send",
     "side_by_side",
     "spd_solver",
@@ -152,6 +153,18 @@ def inverse_factor(A: Array, eye: Array) -> Array:
         linalg = _import_torch().linalg
         return linalg.solve_triangular(linalg.cholesky_ex(A)[0], eye, upper=False)
     return xp.linalg.inv(xp.linalg.cholesky(A))
+
+
+def row_major(x: Array) -> Array:
+    """`x` with its rows one after the other in memory, as model files hold it.
+
+    BLAS multiplies a matrix and its transpose by different kernels, whose sums round differently: an array
+    that was fitted in column order and read back in row order would predict otherwise in the last bit.
+    """
+    xp = array_namespace(x)
+    if is_numpy_namespace(xp):
+        return np.ascontiguousarray(x)
+    return x.contiguous() if is_torch_namespace(xp) else x
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:

@@ -159,3 +159,11 @@ def test_the_golden_file_of_format_1_still_loads():
         model.decision_function(expected["images"]), expected["scores"], rtol=1e-5, atol=1e-6
     )
     assert model.classes_.tolist() == ["cat", "dog", "eel"]
+
+
+@pytest.mark.parametrize("name", sorted(set(dcadl.estimators.__all__) - {"ConvNet"}))
+def test_fitted_arrays_lie_in_memory_as_a_file_holds_them(name, images):
+    """In another order BLAS may take another kernel: the model that was saved would predict otherwise."""
+    model = getattr(dcadl, name)().fit(*images)
+    arrays = {key: value for key, value in vars(model).items() if isinstance(value, np.ndarray)}
+    assert [key for key, value in arrays.items() if not value.flags.c_contiguous] == []

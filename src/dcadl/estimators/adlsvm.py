@@ -229,7 +229,7 @@ class ADLSVM(
         svm = LinearSVC(C=self.C, random_state=seed, max_iter=10_000).fit(self._codes(X, atoms), y)
         return {
             "atoms_": atoms,
-            "coef_": svm.coef_.astype(X.dtype),
+            "coef_": np.ascontiguousarray(svm.coef_, dtype=X.dtype),
             "intercept_": np.atleast_1d(svm.intercept_).astype(X.dtype),
         }
 

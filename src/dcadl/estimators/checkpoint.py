@@ -81,21 +81,30 @@ class Checkpoint:
             return send(codes[start:stop], backend), ()
 
         found, _ = problem.walk(chunk_codes, ends[:-1], ends[1:])
-        arrays = {name: send(file.get_tensor(name), backend) for name in ARRAYS}
-        parts = [send(file.get_tensor(name), backend) for name in METRIC if name in file.keys()]  # noqa: SIM118
+
+        def restored(name: str) -> Array:
+            x = send(file.get_tensor(name), backend)
+            return x.T if name in head.get("transposed", ()) else x
+
+        arrays = {name: restored(name) for name in ARRAYS}
+        parts = [restored(name) for name in METRIC if name in file.keys()]  # noqa: SIM118
         self._restored = head["pass"]
         trace = {"terms": tuple(head["terms"]), "seen": tuple(head["seen"])}
         return State(**arrays, **trace, codes=found, metric=Metric(*parts) if parts else None)
 
     def _write(self, t: int, state: State) -> None:
-        arrays = {name: np.ascontiguousarray(fetch(getattr(state, name))) for name in ARRAYS}
-        arrays |= {name: np.ascontiguousarray(mark) for name, mark in self._marks.items()}
+        arrays = {name: fetch(getattr(state, name)) for name in ARRAYS}
         if state.metric is not None:
-            arrays |= {name: np.ascontiguousarray(fetch(part)) for name, part in zip(METRIC, state.metric)}
+            arrays |= {name: fetch(part) for name, part in zip(METRIC, state.metric)}
+        # Products of an array in another memory order differ in their last bits, and so would the model.
+        transposed = [name for name, a in arrays.items() if a.T.flags.c_contiguous]
+        arrays |= {name: arrays[name].T for name in transposed}
+        arrays = {name: np.ascontiguousarray(a) for name, a in (arrays | self._marks).items()}
         shapes = [entry.shape for entry in state.codes]
         head = {
             "identity": self._identity,
             "pass": t,
+            "transposed": transposed,
             "terms": [float(value) for value in state.terms],
             "seen": [float(value) for value in state.seen],
         }

@@ -200,7 +200,7 @@ class DADL(
         )
 
     def _fitted(self, X: np.ndarray, state: dadl.State) -> dict[str, np.ndarray]:
-        atoms = fetch(state.Omega)
+        atoms = np.ascontiguousarray(fetch(state.Omega))  # as a model file holds them
         return {"atoms_": atoms, "codes_": self._codes(X, atoms)}
 
     def _codes(self, X: np.ndarray, atoms: np.ndarray) -> np.ndarray:

@@ -349,7 +349,7 @@ class DCADL(
         return atom_shape(self.grid_, self._image_shape)
 
     def _fitted(self, state: Any) -> dict[str, Any]:
-        atoms = fetch(state.Omega).reshape(-1, *self._atom_shape())
+        atoms = np.ascontiguousarray(fetch(state.Omega)).reshape(-1, *self._atom_shape())
         W = fetch(state.W).T
         W = W if self.solver == "paper" else from_contrasts(W)
         return {"atoms_": atoms, "coef_": np.ascontiguousarray(W.T, dtype=atoms.dtype)}

@@ -266,4 +266,4 @@ def _one_row_per_class(svm: Any, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     coef, intercept = svm.coef_, np.atleast_1d(svm.intercept_)
     if len(coef) == 1:  # two classes
         coef, intercept = np.vstack([-coef, coef]) / 2, np.concatenate([-intercept, intercept]) / 2
-    return coef.astype(dtype), intercept.astype(dtype)
+    return np.ascontiguousarray(coef, dtype=dtype), intercept.astype(dtype)

@@ -95,7 +95,7 @@ def _fitted(model: Any, sums: stream.Statistics, dtype: Any) -> dict[str, Any]:
     trace = model.objective_ if hasattr(model, "_stream") else np.empty(0)
     return {
         "_stream": sums,
-        "atoms_": Omega.astype(dtype).reshape(-1, *model._atom_shape()),
+        "atoms_": np.ascontiguousarray(Omega, dtype=dtype).reshape(-1, *model._atom_shape()),
         "coef_": np.ascontiguousarray(W, dtype=dtype),
         "intercept_": stream.shares(sums.y).astype(dtype),
         "objective_": np.append(trace, stream.bound(sums, Omega, W, lams(model))),

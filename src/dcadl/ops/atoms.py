@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from dcadl.arrays import Array, array_namespace, on_host, spd_solver
+from dcadl.arrays import Array, array_namespace, on_host, row_major, spd_solver
 from dcadl.ops.normalise import row_norms
 from dcadl.ops.ridge import add_to_diagonal
 
@@ -36,7 +36,7 @@ def ball_atoms(G: Array, lam4: float) -> Callable[[Array], Array]:
     def solve(B: Array) -> Array:
         Omega = free(B.T).T
         if not bool(xp.any(row_norms(Omega) > 1)):
-            return Omega
+            return row_major(Omega)
         if not eigen:
             eigen.append(tuple(xp.linalg.eigh(G)))
         return _in_ball(*eigen[0], lam4, B)

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dcadl.arrays import Array, array_namespace, wide, zeros
+from dcadl.arrays import Array, array_namespace, row_major, wide, zeros
 from dcadl.ops.codes import by_image, by_patch
 from dcadl.ops.filters import leading_filters, same_size_responses
 from dcadl.ops.hashing import binary_codes, block_histograms
@@ -47,7 +47,7 @@ def learn_stage(X: Array, stages: tuple[Stage, ...], grid: Grid, count: int, cen
         return (wide(P.T @ P),)
 
     (covariance,) = _sums(X, stages, grid, scatter)
-    filters = xp.astype(leading_filters(covariance, count), X.dtype)
+    filters = row_major(xp.astype(leading_filters(covariance, count), X.dtype))
     if centre == "patch":  # exactly blind to brightness, so that no patch need be centred again
         filters = filters - xp.mean(filters, axis=1, keepdims=True)
     return Stage(filters, filters @ mean, grid)
