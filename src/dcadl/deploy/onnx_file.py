@@ -1,0 +1,156 @@
+"""`to_onnx`: a trained model as an ONNX file, and pipelines of scikit-learn that hold one, by skl2onnx."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dcadl.deploy.onnx_graph import OPSET, Graph, add_program, label_array
+from dcadl.deploy.operations import Program
+from dcadl.deploy.translate import operations_of
+from dcadl.estimators import ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
+from dcadl.estimators.files import write_atomically
+
+IR_VERSION = 8  # of the ONNX release that brought OPSET
+DTYPES = ("float32", "uint8")
+EXPORTED = (ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms)
+
+
+def to_onnx(model: Any, path: str | os.PathLike[str], *, dtype: str = "float32", scale: float = 1.0) -> None:
+    """
+    Write a fitted model as an ONNX file; outputs `label`, `scores`, `probabilities`.
+
+    Parameters
+    ----------
+    model : a fitted classifier of this package
+    path : the file to write
+    dtype : {"float32", "uint8"}, default="float32"
+        What the input, `pictures` of shape (n, *sample shape), holds.
+    scale : float, default=1
+        What pixels are multiplied by: the file gives what `model.predict(scale * X)` gives.
+    """
+    proto = onnx_model(operations_of(model, scale=scale), dtype)
+    write_atomically(Path(path), proto.SerializeToString())
+
+
+def onnx_model(program: Program, dtype: str = "float32") -> Any:
+    """The program as an `onnx.ModelProto`, checked by ONNX's own checker."""
+    onnx = _import_onnx()
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}; got {dtype!r}.")
+    graph = Graph()
+    names = ("label", "scores", "probabilities")
+    for found, name in zip(add_program(graph, program, "pictures"), names):
+        graph.rename(found, name)
+    C = len(program.classes)
+    types = (_element_type(label_array(program.classes)), onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT)
+    values = [
+        onnx.helper.make_tensor_value_info(name, kind, shape)
+        for name, kind, shape in zip(names, types, (["n"], ["n", C], ["n", C]))
+    ]
+    pictures = onnx.helper.make_tensor_value_info(
+        "pictures", onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["n", *program.sample_shape]
+    )
+    proto = onnx.helper.make_model(
+        onnx.helper.make_graph(graph.nodes, "dcadl", [pictures], values, _tensors(graph)),
+        producer_name="dcadl",
+        producer_version=program.facts["dcadl_version"],
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+    )
+    onnx.helper.set_model_props(proto, _metadata(program))
+    onnx.checker.check_model(proto, full_check=True)
+    return proto
+
+
+def register_skl2onnx_converters() -> None:
+    """Teach skl2onnx our classifiers, so that `skl2onnx.to_onnx(pipeline, X)` exports pipelines of them."""
+    try:
+        from skl2onnx import update_registered_converter
+    except ImportError:
+        raise ValueError("Exporting pipelines needs skl2onnx: pip install 'dcadl[onnx]'.") from None
+    for kind in EXPORTED:
+        update_registered_converter(
+            kind,
+            f"Dcadl{kind.__name__}",
+            _output_types,
+            _convert,
+            options={"zipmap": [False], "nocl": [True, False], "output_class_labels": [False]},
+        )
+
+
+def _output_types(operator: Any) -> None:
+    """Label and probabilities, as skl2onnx expects of a classifier."""
+    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+
+    labels = label_array(np.asarray(operator.raw_operator.classes_))
+    kinds = {"i": Int64TensorType, "f": FloatTensorType}
+    operator.outputs[0].type = kinds.get(labels.dtype.kind, StringTensorType)([None])
+    operator.outputs[1].type = FloatTensorType([None, len(labels)])
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    from onnx import helper
+
+    graph = Graph(scope.get_unique_operator_name("dcadl") + "_")
+    label, _, probabilities = add_program(
+        graph, operations_of(operator.raw_operator), operator.inputs[0].full_name
+    )
+    graph.rename(label, operator.outputs[0].full_name)
+    graph.rename(probabilities, operator.outputs[1].full_name)
+    for tensor in _tensors(graph):
+        values = tensor.string_data if tensor.string_data else _values(tensor)
+        container.add_initializer(tensor.name, tensor.data_type, list(tensor.dims), values)
+    for node in graph.nodes:
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        container.add_node(
+            node.op_type, list(node.input), list(node.output), op_version=OPSET, name=node.name, **attributes
+        )
+
+
+def _values(tensor: Any) -> Any:
+    from onnx import numpy_helper
+
+    return numpy_helper.to_array(tensor).ravel().tolist()
+
+
+def _tensors(graph: Graph) -> list[Any]:
+    from onnx import helper, numpy_helper
+
+    return [
+        helper.make_tensor(name, _element_type(value), value.shape, [str(v).encode() for v in value.ravel()])
+        if value.dtype.kind == "O"
+        else numpy_helper.from_array(np.ascontiguousarray(value), name)
+        for name, value in graph.constants.items()
+    ]
+
+
+def _element_type(value: np.ndarray) -> int:
+    from onnx import TensorProto, helper
+
+    return int(
+        TensorProto.STRING if value.dtype.kind == "O" else helper.np_dtype_to_tensor_dtype(value.dtype)
+    )
+
+
+def _metadata(program: Program) -> dict[str, str]:
+    """Everything as text, what has structure as JSON."""
+    facts = {"classes": program.classes.tolist(), "temperature": program.temperature, **program.facts}
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in facts.items()
+    }
+
+
+def _import_onnx() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.helper
+    except ImportError:
+        raise ValueError("ONNX export needs the package onnx: pip install 'dcadl[onnx]'.") from None
+    return onnx

@@ -1,0 +1,212 @@
+"""Trained models → operations: one function per method."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dcadl import __version__
+from dcadl.deploy.operations import (
+    FilterBank,
+    HardThreshold,
+    HashedLinear,
+    Linear,
+    Operation,
+    Program,
+    Relu,
+    Rescale,
+    Softmax,
+    SoftThreshold,
+    Split,
+    UnitImage,
+)
+from dcadl.estimators import ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
+from dcadl.ops.normalise import CONTRAST_FLOOR
+from dcadl.ops.patches import Grid
+
+LOCAL = {"patch": "unit", "centred": "centred", "image": None, None: None}  # `normalize` → FilterBank.local
+
+
+def operations_of(model: Any, *, scale: float = 1.0) -> Program:
+    """
+    A fitted model as a list of operations.
+
+    Parameters
+    ----------
+    model : a fitted classifier of this package
+    scale : float, default=1
+        What pixels are multiplied by first: the operations on X give what `model.predict(scale * X)` gives.
+
+    Returns
+    -------
+    Program
+
+    Raises
+    ------
+    ValueError
+        For methods whose prediction is no such list; the message says why.
+    """
+    body = _body(model)
+    check_is_fitted(model)
+    first = () if scale == 1 else (Rescale(float(scale)),)
+    end = Softmax(float(getattr(model, "temperature_", 1.0)))
+    return Program(
+        type(model).__name__,
+        tuple(int(size) for size in model._image_shape),
+        np.asarray(model.classes_),
+        (*first, *body(model), end),
+        facts_of(model),
+    )
+
+
+def facts_of(model: Any) -> dict[str, Any]:
+    """What an export says of the model: method, version, parameters, and the training run where it is known."""
+    facts = {
+        "method": type(model).__name__,
+        "dcadl_version": __version__,
+        "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "calibrated": hasattr(model, "temperature_"),
+    }
+    training = getattr(model, "training_", None)
+    return facts | ({"training": dict(training)} if training else {})
+
+
+@singledispatch
+def _operations(model: Any) -> tuple[Operation, ...]:
+    raise ValueError(_REFUSALS.get(type(model).__name__, f"{type(model).__name__} cannot be exported."))
+
+
+def _body(model: Any) -> Any:
+    """The method's translation; a refusal comes before any complaint that the model is not fitted."""
+    body = _operations.dispatch(type(model))
+    if body is _operations.dispatch(object):
+        body(model)
+    return body
+
+
+_REFUSALS = {
+    "LCKSVD": "LCKSVD cannot be exported: its codes come from orthogonal matching pursuit, a search for each "
+    "sample.",
+    "DADL": "DADL cannot be exported: it compares with the codes of all training samples.",
+    "DPL": "DPL cannot be exported: its scores are reconstruction errors, not linear in features.",
+}
+
+
+@_operations.register
+def _dcadl(model: DCADL) -> tuple[Operation, ...]:
+    threshold = 0.0 if model.solver == "paper" else float(model.lam1)
+    return _on_patches(model, threshold, split=getattr(model, "codes", "signed") == "split")
+
+
+@_operations.register
+def _random_atoms(model: RandomAtoms) -> tuple[Operation, ...]:
+    return _on_patches(model, float(model.lam1))
+
+
+@_operations.register
+def _patch_ridge(model: PatchRidge) -> tuple[Operation, ...]:
+    bank = _bank(model.grid_, np.eye(model.grid_.d), model.normalize)
+    return (*_unit_image(model), bank, Linear(model.coef_, model.intercept_))
+
+
+@_operations.register
+def _convnet(model: ConvNet) -> tuple[Operation, ...]:
+    match model.activation:
+        case "relu":
+            activation: tuple[Operation, ...] = (Relu(),)
+        case "shrink":
+            activation = (SoftThreshold(float(model.lam1)),)
+        case _:
+            activation = ()
+    first = _bank(model.grid_, model.filters_, model.normalize)._replace(bias=model.filter_bias_)
+    found = [*_unit_image(model), first, *activation]
+    for filters, bias in zip(*((model.deep_filters_, model.deep_bias_) if model.n_layers > 1 else ((), ()))):
+        around = filters.shape[-1] // 2
+        found += [FilterBank(np.moveaxis(filters, 1, -1), bias, padding=(around,) * 4), *activation]
+    return (*found, Linear(model.coef_, model.intercept_))
+
+
+@_operations.register
+def _pcanet(model: PCANet) -> tuple[Operation, ...]:
+    stages = model._stages(np.float32)
+    banks = [
+        FilterBank(
+            stage.filters.reshape(len(stage.filters), *stage.grid.patch, stage.grid.image[2]),
+            -stage.offset,
+            padding=_same_padding(stage.grid.patch),
+            per_channel=i > 0,
+        )
+        for i, stage in enumerate(stages)
+    ]
+    blocks, (C, _), bins = model._blocks(), model.coef_.shape, 2 ** len(stages[-1].filters)
+    # A histogram is scaled to sum to its number of bins; the table has that in it.
+    table = model.coef_.reshape(C, -1, blocks.p, bins) * (bins / blocks.d)
+    rounding = float(np.finfo(np.float32).eps) * stages[-1].grid.d
+    last = HashedLinear(banks[-1], blocks, np.moveaxis(table, 0, -1), model.intercept_, rounding)
+    return (*banks[:-1], last)
+
+
+@_operations.register
+def _adlsvm(model: ADLSVM) -> tuple[Operation, ...]:
+    bank = _bank(_whole(model), model.atoms_, "patch")
+    threshold = SoftThreshold(float(model.lam1)) if model.penalty == "l1" else HardThreshold(model.sparsity_)
+    coef, intercept = model.coef_, model.intercept_
+    if len(coef) == 1:  # one machine for two classes: half its score for, half against
+        coef, intercept = np.vstack([-coef, coef]) / 2, np.concatenate([-intercept, intercept]) / 2
+    return (bank, threshold, Linear(coef, intercept))
+
+
+@_operations.register
+def _sadl(model: SADL) -> tuple[Operation, ...]:
+    coef = model.coef_ @ model.structure_ @ model.atoms_
+    return (*_unit_image(model), Linear(coef, np.zeros(len(coef), coef.dtype)))
+
+
+def _on_patches(model: Any, threshold: float, split: bool = False) -> tuple[Operation, ...]:
+    """Responses to atoms, shrunk or split, and a linear map: what DCADL and its control predict by."""
+    bank = _bank(model.grid_, model.atoms_, model.normalize)
+    codes: tuple[Operation, ...] = (SoftThreshold(threshold),) if threshold > 0 else ()
+    if split:
+        codes = (Split(np.full(len(model.atoms_), threshold)),)
+    return (*_unit_image(model), bank, *codes, Linear(model.coef_, model.intercept_))
+
+
+def _bank(grid: Grid, filters: np.ndarray, normalize: str | None) -> FilterBank:
+    m = len(filters)
+    return FilterBank(
+        np.asarray(filters).reshape(m, *grid.patch, grid.image[2]),
+        np.zeros(m),
+        grid.stride,
+        local=LOCAL[normalize],
+        floor=CONTRAST_FLOOR,
+    )
+
+
+def _unit_image(model: Any) -> tuple[Operation, ...]:
+    return (UnitImage(),) if model.normalize == "image" else ()
+
+
+def _whole(model: Any) -> Grid:
+    """One patch that is the sample."""
+    rows, columns, channels = Program("", model._image_shape, np.empty(0), (), {}).image
+    return Grid((rows, columns, channels), (rows, columns), (1, 1))
+
+
+def _same_padding(patch: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Zeros around a map so that every pixel has its patch, as `ops.filters.pad_images` lays them."""
+    above, left = (patch[0] - 1) // 2, (patch[1] - 1) // 2
+    return above, left, patch[0] - 1 - above, patch[1] - 1 - left
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it."""
+    if isinstance(value, str | bool | int | float | None):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return str(value)
