@@ -18,8 +18,9 @@ MAY_IMPORT = {
     "data": {"arrays", "ops", "data"},
     "estimators": {"arrays", "ops", "solvers", "estimators"},
     "plot": {"arrays", "ops", "solvers", "estimators", "plot"},
+    "deploy": {"arrays", "ops", "solvers", "estimators", "deploy"},
     "bench": {"arrays", "ops", "solvers", "estimators", "data", "plot", "bench"},
-    "cli": {"arrays", "ops", "solvers", "estimators", "data", "plot", "bench", "cli"},
+    "cli": {"arrays", "ops", "solvers", "estimators", "data", "plot", "deploy", "bench", "cli"},
 }
 FRAMEWORKS = {"torch", "cupy", "sklearn", "matplotlib", "dask", "distributed"}
 

@@ -10,6 +10,7 @@ try:
     from dcadl.cli.data import data_app, features
     from dcadl.cli.demo import demo
     from dcadl.cli.evaluate import evaluate
+    from dcadl.cli.export import export
     from dcadl.cli.fit import fit
     from dcadl.cli.info import info
     from dcadl.cli.predict import predict
@@ -26,7 +27,7 @@ app = InterruptibleApp(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (demo, fit, predict, evaluate, info, features, bench, tune, report):
+for command in (demo, fit, predict, evaluate, info, export, features, bench, tune, report):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

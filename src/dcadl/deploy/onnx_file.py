@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dcadl.atomic import write_atomically
 from dcadl.deploy.onnx_graph import OPSET, Graph, add_program, label_array
 from dcadl.deploy.operations import Program
 from dcadl.deploy.translate import operations_of
 from dcadl.estimators import ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
-from dcadl.estimators.files import write_atomically
 
 IR_VERSION = 8  # of the ONNX release that brought OPSET
 DTYPES = ("float32", "uint8")

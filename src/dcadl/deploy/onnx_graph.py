@@ -116,9 +116,7 @@ def _add(graph: Graph, operation: Operation, x: str, shape: Shape) -> str:
         case Linear(coef, intercept):
             # our features are ordered row, column, channel; here the channel comes first
             ordered = np.moveaxis(coef.reshape(-1, *shape), -1, 1).reshape(len(coef), -1)
-            found = graph.node(
-                "Gemm", graph.node("Flatten", x), _float(ordered), _float(intercept), transB=1
-            )
+            found = graph.node("Gemm", graph.node("Flatten", x), _float(ordered), _float(intercept), transB=1)
             return graph.node("Unsqueeze", found, np.array([2, 3]))
         case HashedLinear():
             return _hashed_linear(graph, operation, x, shape)
@@ -212,7 +210,7 @@ def _hard_threshold(graph: Graph, keep: int, x: str, shape: Shape) -> str:
 
 
 def _grid_pool(graph: Graph, pool: GridPool, x: str, shape: Shape) -> str:
-    """Averages over cells: for each grid one product from the left (rows) and one from the right (columns)."""
+    """Averages over cells: for each grid a product from the left (rows) and one from the right (columns)."""
     parts = []
     for rows, columns in pool.grids:
         down, across = _cell_means(rows, shape[0]), _cell_means(columns, shape[1])
@@ -247,9 +245,7 @@ def _hashed_linear(graph: Graph, operation: HashedLinear, x: str, shape: Shape) 
     offsets = np.arange(maps * n_blocks).reshape(maps, 1, n_blocks, 1) * bins
     chosen = graph.node("Gather", _float(operation.table.reshape(-1, C)), graph.node("Add", inside, offsets))
     scores = graph.node("ReduceSum", chosen, np.array([1, 2, 3, 4]), keepdims=0)
-    return graph.node(
-        "Unsqueeze", graph.node("Add", scores, _float(operation.intercept)), np.array([2, 3])
-    )
+    return graph.node("Unsqueeze", graph.node("Add", scores, _float(operation.intercept)), np.array([2, 3]))
 
 
 def _float(value: Any) -> np.ndarray:

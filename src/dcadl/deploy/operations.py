@@ -7,7 +7,7 @@ A sample travels through the list as maps (rows, columns, channels), later as on
 |---|---|---|
 | `Rescale` | maps | maps, every value times a factor |
 | `UnitImage` | maps | maps, the whole sample of unit length |
-| `FilterBank` | maps | maps: responses of (normalised) patches to filters; a 1×1 bank maps channels to channels |
+| `FilterBank` | maps | maps: responses of (normalised) patches to filters; 1×1 mixes channels |
 | `SoftThreshold`, `HardThreshold`, `Relu`, `Split` | maps | maps, place by place |
 | `GridPool` | maps | maps (1, cells, channels): averages over the cells of grids |
 | `Linear`, `HashedLinear` | maps | scores |

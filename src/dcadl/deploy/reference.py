@@ -86,7 +86,7 @@ def _responses(bank: FilterBank, maps: np.ndarray) -> np.ndarray:
         return np.concatenate(channels, axis=-1)
     above, left, below, right = bank.padding
     padded = np.pad(maps, ((0, 0), (above, below), (left, right), (0, 0)))
-    grid = bank_grid(bank, maps.shape[1:])  # type: ignore[arg-type]
+    grid = bank_grid(bank, maps.shape[1:])
     P = _normalised(take_patches(padded.reshape(len(maps), -1), grid), bank)
     found = P @ bank.filters.reshape(len(bank.filters), -1).T.astype(np.float64) + bank.bias
     return found.reshape(len(maps), *grid.counts, -1)

@@ -63,7 +63,7 @@ def operations_of(model: Any, *, scale: float = 1.0) -> Program:
 
 
 def facts_of(model: Any) -> dict[str, Any]:
-    """What an export says of the model: method, version, parameters, and the training run where it is known."""
+    """What an export says of the model: method, version, parameters, and the training run where known."""
     facts = {
         "method": type(model).__name__,
         "dcadl_version": __version__,

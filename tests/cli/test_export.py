@@ -1,0 +1,49 @@
+"""`dcadl export`: files that run without Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dcadl
+
+
+def library_scores(model, arrays):
+    return dcadl.load(model).decision_function(arrays[0].astype(np.float32) / np.float32(255))
+
+
+def run_onnx(path, X):
+    onnxruntime = pytest.importorskip(
+        "onnxruntime", reason="onnxruntime is not installed: pip install 'dcadl[onnx]'"
+    )
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"pictures": X})
+
+
+def test_onnx_takes_raw_bytes_as_the_command_reads_them(call, model, arrays, tmp_path):
+    path = tmp_path / "model.onnx"
+
+    result = call("export", model, "--onnx", path, "--pixels", "uint8")
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(f"written: {path}")
+    np.testing.assert_allclose(run_onnx(path, arrays[0])[1], library_scores(model, arrays), atol=1e-4)
+
+
+def test_onnx_takes_values_from_zero_to_one_unless_asked_otherwise(call, model, arrays, tmp_path):
+    path = tmp_path / "model.onnx"
+
+    call("export", model, "--onnx", path)
+
+    X = arrays[0].astype(np.float32) / np.float32(255)
+    np.testing.assert_allclose(run_onnx(path, X)[1], library_scores(model, arrays), atol=1e-4)
+
+
+def test_with_nothing_to_write_the_command_says_so(refused, model):
+    assert "nothing to write" in refused("export", model)
+
+
+def test_a_method_that_cannot_be_exported_is_refused(call, refused, folder, tmp_path):
+    path = tmp_path / "dpl.safetensors"
+    call("fit", folder, "-o", path, "--method", "dpl", "--param", "n_atoms=3", "--param", "max_iter=2")
+
+    assert "DPL cannot be exported" in refused("export", path, "--onnx", tmp_path / "model.onnx")

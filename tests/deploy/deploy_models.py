@@ -1,0 +1,107 @@
+"""Small trained models, one for every option that changes what a prediction computes, and samples to try."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from dcadl import ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
+
+QUICK = {"n_atoms": 6, "patch_shape": 4, "stride": 2, "max_iter": 3, "random_state": 0}
+PLAIN = {"patch_shape": 4, "stride": 2}
+TWO_STAGES = {"n_stages": 2, "n_filters": (3, 4), "filter_shape": (3, 4), "block_overlap": 0.3}
+NET = {"n_filters": 6, "max_iter": 2, "random_state": 0} | PLAIN
+
+MODELS = {
+    "dcadl": DCADL(**QUICK),
+    "dcadl-centred": DCADL(**QUICK, normalize="centred"),
+    "dcadl-image": DCADL(**QUICK, normalize="image"),
+    "dcadl-raw": DCADL(**QUICK, normalize=None),
+    "dcadl-paper": DCADL(**QUICK, solver="paper"),
+    "dcadl-whole": DCADL(n_atoms=20, max_iter=3, random_state=0),
+    "dcadl-oblong": DCADL(n_atoms=5, patch_shape=(3, 5), stride=(2, 3), max_iter=3, normalize="centred"),
+    "patch-ridge": PatchRidge(**PLAIN),
+    "patch-ridge-centred": PatchRidge(**PLAIN, normalize="centred"),
+    "random-atoms": RandomAtoms(n_atoms=8, **PLAIN, random_state=0),
+    "pcanet": PCANet(n_filters=4, filter_shape=3, random_state=0),
+    "pcanet-two": PCANet(**TWO_STAGES, random_state=0),
+    "adlsvm": ADLSVM(n_atoms=40, max_iter=3, random_state=0),
+    "adlsvm-l1": ADLSVM(n_atoms=40, max_iter=3, penalty="l1", random_state=0),
+    "sadl": SADL(n_atoms=40, max_iter=3, random_state=0),
+    "convnet": ConvNet(**NET),
+    "convnet-deep": ConvNet(n_layers=3, activation="shrink", **NET),
+}
+SOME = ("dcadl-centred", "patch-ridge", "pcanet-two", "adlsvm")
+CASES = [(name, "grey") for name in MODELS] + [(name, form) for name in SOME for form in ("colour", "two")]
+EVERY_CASE = pytest.mark.parametrize(("name", "form"), [*CASES, ("dcadl-line", "line")], ids="-".join)
+
+
+class Case(NamedTuple):
+    """A trained model, and samples that it has not seen: real ones and noise."""
+
+    model: Any
+    real: np.ndarray
+    noise: np.ndarray
+
+
+@cache
+def case(name: str, form: str = "grey") -> Case:
+    """The model of that name, trained on digits in that form."""
+    if name.startswith("convnet"):
+        pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+    X, y = FORMS[form]()
+    model = DCADL(n_atoms=5, patch_shape=9, max_iter=3) if form == "line" else MODELS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few passes are enough here
+        model = clone(model).fit(X[:-100], y[:-100])
+    return Case(model, X[-100:], random_samples(X.shape[1:]))
+
+
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """600 of scikit-learn's digits, (n, 8, 8) float32 in [0, 1]."""
+    bunch = load_digits()
+    return (bunch.images[:600] / 16).astype(np.float32), bunch.target[:600]
+
+
+def _colour() -> tuple[np.ndarray, np.ndarray]:
+    X, y = digits()
+    return X[..., None] * np.array([1.0, 0.6, 0.2], dtype=np.float32), y
+
+
+def _two_named_classes() -> tuple[np.ndarray, np.ndarray]:
+    X, y = digits()
+    return X, np.where(y < 5, "low", "high")
+
+
+def _lines() -> tuple[np.ndarray, np.ndarray]:
+    X, y = digits()
+    return X.reshape(len(X), -1), y
+
+
+FORMS = {"grey": digits, "colour": _colour, "two": _two_named_classes, "line": _lines}
+
+
+def random_samples(shape: tuple[int, ...], n: int = 30) -> np.ndarray:
+    """Noise, with a flat, a black and a nearly flat bright sample among it."""
+    X = np.random.default_rng(0).random((n, *shape)).astype(np.float32)
+    X[0] = 0.5
+    X[1] = 0
+    X[2] = 1 - X[2] / 50
+    return X
+
+
+def class_scores(model: Any, X: np.ndarray) -> np.ndarray:
+    """`decision_function` as scores of all classes less their mean, also for two classes."""
+    scores = np.asarray(model.decision_function(X))
+    return centred(np.stack([-scores / 2, scores / 2], axis=1) if scores.ndim == 1 else scores)
+
+
+def centred(scores: np.ndarray) -> np.ndarray:
+    """What two classes' difference leaves open is the same for both: scores are compared without it."""
+    return scores - scores.mean(axis=1, keepdims=True)
