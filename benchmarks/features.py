@@ -20,8 +20,9 @@ import warnings
 import numpy as np
 from sklearn.linear_model import RidgeClassifierCV
 
-from dcadl.data import SpatialPyramid, load, split
+from dcadl.data import load, split
 from dcadl.data.parallel import worker_count
+from dcadl.features import SpatialPyramid
 
 PER_CLASS = 100
 STRENGTHS = np.logspace(-2, 1, 13)

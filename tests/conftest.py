@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
+from threadpoolctl import threadpool_limits
 
 LIBRARIES = {
     "numpy": "array_api_compat.numpy",
@@ -36,3 +38,38 @@ def data_root():
     if not root:
         pytest.skip("DCADL_DATA is not set: real data sets are not at hand")
     return Path(root)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    """No test reads or fills the user's cache."""
+    monkeypatch.setenv("DCADL_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def one_thread():
+    """Problems this small only lose time when two libraries' threads wait for each other."""
+    with threadpool_limits(1):
+        yield
+
+
+@pytest.fixture
+def draw(rng):
+    """Writes a picture of random values and returns them."""
+
+    def write(path: Path, shape=(12, 10), **options):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        values = rng.integers(0, 256, shape, dtype=np.uint8)
+        Image.fromarray(values).save(path, **options)
+        return values
+
+    return write
+
+
+@pytest.fixture
+def pets(tmp_path, draw) -> Path:
+    """A folder of two classes with three pictures each."""
+    for name in ("cat", "dog"):
+        for i in range(3):
+            draw(tmp_path / "pets" / name / f"{i}.png")
+    return tmp_path / "pets"

@@ -70,7 +70,10 @@ REFUSALS = {
     "both clusters": (("--dask", "tcp://a:1", "--workers", "2"), "not both"),
     "no size": (("--max-memory", "much"), "max_memory"),
     "no folder": (("--checkpoint", "nowhere/at/all"), "checkpoint must name a file"),
-    "method without checkpoints": (("--method", "patch-ridge", "--checkpoint", "c"), "knows no checkpoints"),
+    "method without checkpoints": (
+        ("--method", "patch-ridge", "--checkpoint", "c"),
+        "does not support checkpoints",
+    ),
     "method without a limit": (("--method", "patch-ridge", "--max-memory", "1GB"), "'max_memory'"),
     "method without clusters": (("--method", "patch-ridge", "--workers", "1"), "--workers"),
 }

@@ -170,7 +170,7 @@ def test_a_damaged_v73_file_is_named(tmp_path):
         ({"X": np.ones((2, 3)), "y": [0, 1, 0, 1]}, "4 samples.*got shape"),
         ({"X": np.full((2, 3), np.nan), "y": [0, 1]}, "NaN"),
         ({"X": np.array([["a"], ["b"]]), "y": [0, 1]}, "must hold numbers"),
-        ({"X": np.ones((2, 3)), "y": [0.5, 1]}, "whole numbers"),
+        ({"X": np.ones((2, 3)), "y": [0.5, 1]}, "integers or strings"),
         ({"X": np.ones((2, 3)), "y": [0, 5], "class_names": ["a", "b"]}, "labels must lie in 0..1"),
         ({"X": np.ones((2, 3)), "y": [0, 1], "class_names": ["a", "a"]}, "distinct; repeated: a"),
         ({"X": np.ones((2, 3)), "y": np.full((2, 2), 0.0)}, "one-hot"),

@@ -204,4 +204,4 @@ def _cores() -> int:
 
 def _check_folder(output: Path) -> None:
     if not output.resolve().parent.is_dir():
-        raise ValueError(f"the folder of --output is not there: {output.resolve().parent}")
+        raise ValueError(f"folder of --output not found: {output.resolve().parent}")

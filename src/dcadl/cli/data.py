@@ -16,8 +16,8 @@ from dcadl.cli.terminal import advising, clean_exit, note
 if TYPE_CHECKING:  # the library itself is imported where it is used: other commands start faster
     from sklearn.utils import Bunch
 
-    from dcadl.data import SpatialPyramid
     from dcadl.data.folder import Listing
+    from dcadl.features import SpatialPyramid
 
 data_app = typer.Typer(
     help="Data sets: what is known, what is here, whether it is whole.", no_args_is_help=True
@@ -116,10 +116,10 @@ def features(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep nothing.")] = False,
 ) -> None:
     """Compute spatial-pyramid features of a folder of pictures into a .npz file."""
-    from dcadl.data import SpatialPyramid
     from dcadl.data.archives import cache_folder
     from dcadl.data.folder import list_folder
     from dcadl.data.npz import write_npz
+    from dcadl.features import SpatialPyramid
 
     with clean_exit(), advising(_advice()):
         for written in (output, save_model):
@@ -196,16 +196,14 @@ def _check_output(path: Path | None) -> None:
     if path.suffix != ".npz":
         raise ValueError(f"expected the name of a .npz file to write; got {path}.")
     if not path.resolve().parent.is_dir():
-        raise ValueError(f"cannot write {path}: its folder is not there.")
+        raise ValueError(f"cannot write {path}: folder not found.")
 
 
 def _levels(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError as error:
-        raise ValueError(
-            f"--levels must be whole numbers with commas, such as 1,2,4; got {text!r}."
-        ) from error
+        raise ValueError(f"--levels must be integers with commas, such as 1,2,4; got {text!r}.") from error
 
 
 def _place(name: str, root: Path | None) -> str:

@@ -116,7 +116,7 @@ def check_output(path: Path) -> None:
     if path.is_dir():
         raise ValueError(f"--output must name a file; {path} is a folder.")
     if not path.resolve().parent.is_dir():
-        raise ValueError(f"the folder of --output is not there: {path.resolve().parent}")
+        raise ValueError(f"folder of --output not found: {path.resolve().parent}")
 
 
 def _seeded(cls: type, seed: int) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _fit_options(cls: type, checkpoint: Path | None) -> dict[str, Any]:
     if checkpoint is None:
         return {}
     if "checkpoint" not in signature(cls.fit).parameters:  # type: ignore[attr-defined]
-        raise ValueError(f"{cls.__name__} knows no checkpoints; leave out --checkpoint.")
+        raise ValueError(f"{cls.__name__} does not support checkpoints; leave out --checkpoint.")
     return {"checkpoint": checkpoint}
 
 

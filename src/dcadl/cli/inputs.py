@@ -1,4 +1,4 @@
-"""What commands read: labelled data and pictures, in the size, colour and scale that a model knows."""
+"""What commands read: labelled data and pictures, in the size, colour and scale that a model takes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -144,7 +144,7 @@ def image_shape(model: Any) -> tuple[int, ...]:
 
 
 def read_for(model: Any, data: str, *, skip: bool = False) -> Labelled:
-    """Labelled data in the form that the model knows."""
+    """Labelled data in the form that the model takes."""
     shape = image_shape(model)
     if len(shape) < 2:
         plight = f"The model was trained on samples of shape {shape}, not on pictures."
@@ -161,7 +161,7 @@ def _parts(bunch: Any) -> Parts | None:
 
 
 def _same_file(one: Path, other: Path) -> bool:
-    """Also under two names, by links or on a file system that knows no case; or one of a folder's files."""
+    """Also under two names, by links or on a file system that ignores case; or one of a folder's files."""
     if one.exists() and other.is_dir():
         return one.resolve().is_relative_to(other.resolve())
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))

@@ -16,7 +16,7 @@ NAMES_SHOWN = 20
 def write_figure(figure: Any, path: Path) -> Path:
     """The figure at `path`, in the format of its ending."""
     if not path.resolve().parent.is_dir():
-        raise ValueError(f"the folder of {path} is not there.")
+        raise ValueError(f"folder not found: {path.resolve().parent}")
     figure.savefig(path, dpi=DPI)
     return path
 

@@ -21,7 +21,7 @@ def predict(
     model: Model,
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILES", help="Pictures; they are resized to what the model knows."),
+        typer.Argument(metavar="FILES", help="Pictures; they are resized to what the model takes."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
@@ -77,7 +77,7 @@ def _read(files: list[Path], form: ImageForm, skip: bool) -> tuple[list[Path], A
 
 
 def _row(file: Path, label: str, margin: float | None = None, runner_up: str | None = None) -> dict[str, Any]:
-    """One picture's answer; a method without scores knows neither margin nor runner-up."""
+    """One picture's answer; a method without scores has neither margin nor runner-up."""
     return {"file": str(file), "label": label, "margin": margin, "runner_up": runner_up}
 
 

@@ -1,14 +1,12 @@
-"""Files on disk → samples and labels, splits, and features. Knows of no method."""
+"""Files on disk → samples and labels, and splits. Knows of no method."""
 
 from dcadl.data.folder import image_folder
 from dcadl.data.images import read_images
 from dcadl.data.labelled import read_labelled
 from dcadl.data.load import load
-from dcadl.data.pyramid import SpatialPyramid
 from dcadl.data.split import Split, repeated_splits, split
 
 __all__ = [
-    "SpatialPyramid",
     "Split",
     "image_folder",
     "load",

@@ -4,7 +4,6 @@ import hashlib
 import lzma
 import os
 import stat
-import sys
 import tarfile
 import tempfile
 import zipfile
@@ -12,6 +11,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, NamedTuple
+
+from platformdirs import user_cache_path
 
 MAX_BYTES = 8 * 2**30  # unpacked; the largest set we know of needs a fiftieth
 MAX_FILES = 200_000
@@ -45,9 +46,7 @@ def cache_folder() -> Path:
     """Where unpacked archives and features are kept: DCADL_CACHE, or the user's cache folder."""
     if "DCADL_CACHE" in os.environ:
         return Path(os.environ["DCADL_CACHE"])
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "dcadl" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "dcadl"
+    return user_cache_path("dcadl", appauthor=False)
 
 
 def unpacked(archive: Path) -> Path:
@@ -67,7 +66,7 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_BYTES, max_files
     `max_bytes` bytes (counted while unpacking, whatever the archive says of itself) is a ValueError.
     """
     if target.exists():
-        raise ValueError(f"{target} is there already; give a new folder to unpack {archive.name} into.")
+        raise ValueError(f"{target} already exists; give a new folder to unpack {archive.name} into.")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=target.parent) as temporary:
         fresh = Path(temporary) / "content"

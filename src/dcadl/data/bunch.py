@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 
-def labelled(samples: Any, labels: Any, names: Sequence[str] | None = None, **extra: Any) -> Bunch:
+def make_bunch(samples: Any, labels: Any, names: Sequence[str] | None = None, **extra: Any) -> Bunch:
     """
     Samples and their labels as a Bunch.
 
@@ -43,7 +43,7 @@ def flat_labels(labels: Any) -> Any:
     labels = np.asarray(labels)
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all() or (labels != np.rint(labels)).any():
-            raise ValueError("labels must be whole numbers or strings; got fractions or NaN.")
+            raise ValueError("labels must be integers or strings; got fractions or NaN.")
         labels = labels.astype(np.int64)
     if labels.ndim == 2 and 1 in labels.shape:
         return labels.ravel()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from dcadl.data.bunch import labelled
+from dcadl.data.bunch import make_bunch
 from dcadl.data.images import decode
 from dcadl.data.parallel import parallel_map, with_progress
 
@@ -43,13 +43,13 @@ def name_yale_people(bunch: Bunch, arrays: dict[str, Any]) -> Bunch:
 
 
 def missing_yale(bunch: Bunch) -> str:
-    """People who are not there."""
+    """Missing people."""
     absent = [person for person in YALE_PEOPLE if person not in set(bunch.target_names)]
     return f"missing people: {_some(absent)}" if absent else "some images of people who are there are missing"
 
 
 def missing_ar(bunch: Bunch) -> str:
-    """People who are not there, or lack images."""
+    """People who are missing or lack images."""
     counts = dict(zip(bunch.target_names, np.bincount(bunch.target)))
     lacking = [f"{p} ({counts.get(p, 0)} of {AR_IMAGES})" for p in AR_PEOPLE if counts.get(p, 0) < AR_IMAGES]
     return f"incomplete people: {_some(lacking)}"
@@ -70,7 +70,7 @@ def _faces(
     files = [path for path, _ in found]
     decoded = parallel_map(lambda file: decode(file, size=size, filter="area"), files)
     images = np.stack(list(with_progress(decoded, len(files), "reading faces", progress)))
-    return labelled(images, np.array(people), filenames=np.array([str(f) for f in files]))
+    return make_bunch(images, np.array(people), filenames=np.array([str(f) for f in files]))
 
 
 def _some(items: list[str], shown: int = 8) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
-from dcadl.data.bunch import labelled
+from dcadl.data.bunch import make_bunch
 from dcadl.data.errors import unreadable
 from dcadl.data.images import IMAGE_SUFFIXES, Filter, Size, as_height_width, check_same_size, decode
 from dcadl.data.parallel import parallel_map, with_progress
@@ -84,7 +84,7 @@ def image_folder(
         images = rows.finish()
     files = [str(listing.files[i]) for i in kept]
     target, names = _classes_left(listing, kept)
-    return labelled(
+    return make_bunch(
         images,
         target,
         names,

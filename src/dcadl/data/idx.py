@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from dcadl.data.bunch import labelled
+from dcadl.data.bunch import make_bunch
 
 UNSIGNED_BYTES = 8  # type code in the header
 PARTS = ("train", "t10k")
@@ -19,7 +19,7 @@ def read_mnist(folder: Path) -> Bunch:
     """Training and test part, in this order, from the four files of the original distribution."""
     images = [read_idx(_find(folder, f"{part}-images", "3")) for part in PARTS]
     labels = [read_idx(_find(folder, f"{part}-labels", "1")) for part in PARTS]
-    return labelled(np.concatenate(images), np.concatenate(labels), train_size=len(labels[0]))
+    return make_bunch(np.concatenate(images), np.concatenate(labels), train_size=len(labels[0]))
 
 
 def read_idx(path: Path) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dcadl.data.archives import is_archive, unpacked
-from dcadl.data.bunch import flat_labels, labelled
+from dcadl.data.bunch import flat_labels, make_bunch
 from dcadl.data.folder import OnError, image_folder
 from dcadl.data.images import Size, as_height_width, conform
 from dcadl.data.mat import read_arrays
@@ -79,7 +79,7 @@ def _bunch(arrays: dict[str, Any], path: Path, size: Size, color: bool, extra: d
         extra["filenames"] = arrays["names"]
     extra |= _training_mask(arrays, len(labels))
     extra.setdefault("DESCR", f"{len(labels)} samples from {path.name} ({samples_key}, {labels_key})")
-    return labelled(samples, labels, names, **extra)
+    return make_bunch(samples, labels, names, **extra)
 
 
 def _training_mask(arrays: dict[str, Any], n: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sklearn.utils import Bunch
 
 from dcadl.data import faces, registry
 from dcadl.data.archives import is_archive, unpacked
-from dcadl.data.bunch import labelled
+from dcadl.data.bunch import make_bunch
 from dcadl.data.folder import class_folders, list_folder
 from dcadl.data.idx import read_mnist
 from dcadl.data.labelled import bunch_of_arrays
@@ -44,7 +44,7 @@ def load(name: str, root: str | Path | None = None, *, kind: Kind | None = None)
     known = registry.facts(name)
     if name == "digits":
         embedded = load_digits()
-        bunch, source = labelled(embedded.images, embedded.target), "scikit-learn"
+        bunch, source = make_bunch(embedded.images, embedded.target), "scikit-learn"
     else:
         path = find(known, root, kind)
         bunch, source = _read(known, path), str(path)
@@ -79,7 +79,7 @@ def _base(known: Facts, root: str | Path | None) -> Path:
         )
     base = Path(chosen)
     if not base.exists():
-        raise FileNotFoundError(f"{base} is not there. " + _how_to_get(known, base))
+        raise FileNotFoundError(f"folder not found: {base}. " + _how_to_get(known, base))
     return base
 
 
@@ -157,7 +157,7 @@ def _class_files(folder: Path) -> Bunch:
     """Names of the picture files as data: they differ in size."""
     listing = list_folder(folder)
     paths = np.array([str(file) for file in listing.files])
-    return labelled(paths, listing.target, listing.names, filenames=paths)
+    return make_bunch(paths, listing.target, listing.names, filenames=paths)
 
 
 def _warn_if_incomplete(known: Facts, bunch: Bunch) -> None:

@@ -1,12 +1,12 @@
 """Ordered work on threads with few results in flight, and the progress bar above it."""
 
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from joblib import effective_n_jobs
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -18,7 +18,8 @@ def parallel_map(work: Callable[[In], Out], items: Iterable[In], n_jobs: int | N
     """
     Results of `work` in the order of `items`; at most three per worker wait in memory.
 
-    Threads suffice: decoding and array arithmetic release Python's lock.
+    Threads suffice: decoding and array arithmetic release Python's lock. joblib.Parallel would start on all
+    items at once, however slowly its results are taken, and keep every decoded picture in memory.
     """
     workers = worker_count(n_jobs)
     if workers == 1:
@@ -40,12 +41,9 @@ def parallel_map(work: Callable[[In], Out], items: Iterable[In], n_jobs: int | N
 
 def worker_count(n_jobs: int | None) -> int:
     """scikit-learn's n_jobs: None is one worker, -1 every core, -2 all but one."""
-    if n_jobs is None:
-        return 1
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0; give a number of workers, or -1 for every core.")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return int(effective_n_jobs(n_jobs))
 
 
 def with_progress(items: Iterable[Out], total: int, title: str, show: bool | None) -> Iterator[Out]:

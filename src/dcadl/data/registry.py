@@ -26,7 +26,7 @@ class Facts(NamedTuple):
 
 
 def names() -> list[str]:
-    """Names that `load` knows."""
+    """Names that `load` takes."""
     return list(_facts())
 
 

@@ -1,4 +1,4 @@
-"""Arrays that grow one picture at a time, in memory or in a `.npy` file, complete or not there at all."""
+"""Arrays that grow one picture at a time, in memory or in a `.npy` file, complete or not at all."""
 
 import os
 from pathlib import Path
@@ -6,6 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+
+from dcadl.atomic import temporary_beside
 
 COPY_ROWS = 256
 
@@ -50,10 +52,9 @@ class MappedRows(Rows):
         if path.suffix != ".npy":
             raise ValueError(f"memmap must name a .npy file; got {path}.")
         if path.exists():
-            raise ValueError(f"memmap must name a new file; {path} is there already.")
+            raise ValueError(f"memmap must name a new file; {path} already exists.")
         self.path = path
-        self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        self._short = path.with_name(f".{path.name}.{os.getpid()}.short")
+        self._part, self._short = temporary_beside(path), temporary_beside(path)
 
     def finish(self) -> Any:
         """Move the file to its name, without the rows that were never used, and open it read-only."""

@@ -27,7 +27,7 @@ def split(y: Any, *, per_class: int | float, seed: int = 0, names: Sequence[str]
     ----------
     y : (n,) labels of any kind
     per_class : training samples of each class, or a share of it between 0 and 1
-    seed : whole number, 0 or more
+    seed : integer, 0 or more
     names : what classes are called in messages, for labels 0 … C-1
     """
     y = np.asarray(y)
@@ -86,5 +86,5 @@ def _refuse_small(called: list[str], sizes: Any, wanted: Any) -> None:
 
 def _checked_seed(seed: int) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a whole number, 0 or more; got {seed!r}.")
+        raise ValueError(f"seed must be an integer, 0 or more; got {seed!r}.")
     return int(seed)

@@ -46,7 +46,7 @@ def llc_coder(codebook: Any, neighbours: int = 5) -> Coder:
 
 def _llc_block(X: Any, codebook: Any, gram: Any, k: int) -> Codes:
     words, products = _nearest(X, codebook, k)
-    # (b_i - x)·(b_j - x) from products that are there already
+    # (b_i - x)·(b_j - x) from products computed above
     squares = np.einsum("nd,nd->n", X, X)[:, None, None]
     local = gram[words[:, :, None], words[:, None, :]] - products[:, :, None] - products[:, None, :] + squares
     trace = np.einsum("nii->n", local)

@@ -20,14 +20,14 @@ GREY_RANGE = 255.0
 TINY = 1e-30  # keeps 0/0 away
 
 
-class Grid(NamedTuple):
+class PatchCentres(NamedTuple):
     """Centres of the patches, in pixels: rows × columns of them."""
 
     rows: Any
     columns: Any
 
 
-def dense_sift(image: Any, *, patch: int = 16, step: int = 6, floor: float = 0.0) -> tuple[Any, Grid]:
+def dense_sift(image: Any, *, patch: int = 16, step: int = 6, floor: float = 0.0) -> tuple[Any, PatchCentres]:
     """
     SIFT descriptors (patches, 128) float32 of a grey image, row by row of the grid, and the grid.
 
@@ -42,7 +42,7 @@ def dense_sift(image: Any, *, patch: int = 16, step: int = 6, floor: float = 0.0
         raise ValueError(
             f"expected a grey image of at least {patch}×{patch} pixels; got shape {image.shape}."
         )
-    grid = Grid(*(_centres(length, patch, step) for length in image.shape))
+    grid = PatchCentres(*(_centres(length, patch, step) for length in image.shape))
     Ky, Kx = (_share_matrix(length, patch, step) for length in image.shape)
     return unit(histograms(image, Ky, Kx), floor), grid
 
@@ -92,7 +92,7 @@ def unit(counts: Any, floor: float = 0.0) -> Any:
     return counts * (np.minimum(faint, 1) / again)
 
 
-def rooted(descriptors: Any) -> Any:
+def root_sift(descriptors: Any) -> Any:
     """RootSIFT: √(x / ‖x‖₁); distances between these are Hellinger distances of the histograms."""
     return np.sqrt(descriptors / np.maximum(descriptors.sum(axis=1, keepdims=True), 1))
 

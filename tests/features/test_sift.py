@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from dcadl.data.sift import BINS, ORIENTATIONS, dense_sift, histograms, orientation_maps, rooted, shares, unit
+from dcadl.features.sift import (
+    BINS,
+    ORIENTATIONS,
+    dense_sift,
+    histograms,
+    orientation_maps,
+    root_sift,
+    shares,
+    unit,
+)
 
 SIDE = 16 + 5 * 6  # a grid that leaves no margin, so that it is its own mirror image
 
@@ -99,8 +108,8 @@ def test_a_flat_image_has_zero_descriptors():
 
 def test_root_sift_has_length_one_and_keeps_zero(texture):
     descriptors, _ = dense_sift(texture)
-    np.testing.assert_allclose(np.linalg.norm(rooted(descriptors), axis=1), 1, rtol=1e-5)
-    np.testing.assert_array_equal(rooted(np.zeros((2, 128), dtype=np.float32)), 0)
+    np.testing.assert_allclose(np.linalg.norm(root_sift(descriptors), axis=1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(root_sift(np.zeros((2, 128), dtype=np.float32)), 0)
 
 
 @pytest.mark.parametrize(

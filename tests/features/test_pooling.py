@@ -5,13 +5,13 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from dcadl.data.coding import Codes
-from dcadl.data.pooling import Cells, pool
-from dcadl.data.sift import Grid
+from dcadl.features.pooling import Cells, pool
+from dcadl.features.sift import PatchCentres
+from dcadl.features.word_coding import Codes
 
 WORDS = 7
 SHAPE = (60, 90)
-GRID = Grid(np.arange(7.5, 52, 6), np.arange(7.5, 82, 6))
+GRID = PatchCentres(np.arange(7.5, 52, 6), np.arange(7.5, 82, 6))
 
 
 @pytest.fixture
@@ -72,6 +72,6 @@ def test_a_coarse_maximum_is_the_maximum_of_its_finer_cells(codes):
 @pytest.mark.parametrize("how", ["max", "mean"])
 def test_cells_without_patches_are_zero(how):
     codes = Codes(np.array([[0]]), np.ones((1, 1), dtype=np.float32))
-    one_patch = Cells(Grid(np.array([7.5]), np.array([7.5])), (16, 16), (4,))
+    one_patch = Cells(PatchCentres(np.array([7.5]), np.array([7.5])), (16, 16), (4,))
     pooled = pool(codes, 1, one_patch, how)
     assert pooled.tolist() == [0] * 10 + [1] + [0] * 5

@@ -12,17 +12,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from dcadl.data.cache import ArrayCache, digest
-from dcadl.data.codebook import draw, learn_words
-from dcadl.data.coding import hard_coder, llc_coder
 from dcadl.data.errors import FewWordsError
 from dcadl.data.mat import read_arrays
 from dcadl.data.npz import write_npz
 from dcadl.data.parallel import parallel_map, with_progress, worker_count
-from dcadl.data.pca import Directions, principal_directions, project
-from dcadl.data.pooling import Cells, Pooling, pool
-from dcadl.data.sift import Grid, dense_sift, rooted
-from dcadl.data.sources import Source, as_sources, grey_image, source_name
+from dcadl.features.cache import ArrayCache, digest
+from dcadl.features.codebook import learn_words, sample_descriptors
+from dcadl.features.image_inputs import ImageInput, as_image_list, grey_image, image_name
+from dcadl.features.pca import Directions, principal_directions, project
+from dcadl.features.pooling import Cells, Pooling, pool
+from dcadl.features.sift import PatchCentres, dense_sift, root_sift
+from dcadl.features.word_coding import hard_coder, llc_coder
 
 VERSION = 1  # part of every cache key: raise it when the same parameters give other features
 CHUNK = 128  # images projected at once; bounds what `transform` holds besides its result
@@ -115,8 +115,8 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """Features (n, n_features_out_) float32, rows of length 1."""
         check_is_fitted(self)
-        sources = as_sources(X)
-        return self._stack(self._finished(sources), len(sources))
+        images = as_image_list(X)
+        return self._stack(self._finished(images), len(images))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the columns, which tell the protocol."""
@@ -163,15 +163,15 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         self._check_parameters()
         if unlabelled is not None and not self.transductive:
             raise ValueError("unlabelled images are for the transductive variant: set transductive=True.")
-        sources = as_sources(X) + ([] if unlabelled is None else as_sources(unlabelled))
-        self._adopt(self._words(sources), None)
+        images = as_image_list(X) + ([] if unlabelled is None else as_image_list(unlabelled))
+        self._adopt(self._words(images), None)
         if self.n_components is None:
             return None
-        pooled = self._stack(self._pooled(sources), len(sources))
+        pooled = self._stack(self._pooled(images), len(images))
         directions = principal_directions(pooled, self.n_components)
         if len(directions.components) < self.n_components:
             warnings.warn(
-                f"{len(sources)} images span {len(directions.components)} directions, "
+                f"{len(images)} images span {len(directions.components)} directions, "
                 f"fewer than n_components={self.n_components}; these are kept.",
                 stacklevel=3,
             )
@@ -185,38 +185,40 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         self.n_features_out_ = cells * len(codebook) if directions is None else len(directions.components)
         self.protocol_ = "transductive" if self.transductive else "inductive"
 
-    def _words(self, sources: list[Source]) -> Any:
+    def _words(self, images: list[ImageInput]) -> Any:
         """The codebook of these images, from the cache where it is there."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        quota = -(-self.n_descriptors // len(sources))
+        quota = -(-self.n_descriptors // len(images))
 
-        def sample(index: int, source: Source) -> Any:
-            return draw(self._describe(self._image(index, source))[0], quota, (seed, index))
+        def sample(index: int, image_input: ImageInput) -> Any:
+            return sample_descriptors(
+                self._describe(self._image(index, image_input))[0], quota, (seed, index)
+            )
 
         cache = ArrayCache(self.cache_dir)
-        key = "" if self.cache_dir is None else self._words_key(sources, seed, quota)
+        key = "" if self.cache_dir is None else self._words_key(images, seed, quota)
         words = cache.get(key)
         if words is None:
-            drawn = with_progress(self._map(sample, sources), len(sources), "sampling", self.progress)
+            drawn = with_progress(self._map(sample, images), len(images), "sampling", self.progress)
             words = learn_words(drawn, self.n_words, seed)
             cache.put(key, words)
         return words
 
-    def _words_key(self, sources: list[Source], seed: int, quota: int) -> str:
+    def _words_key(self, images: list[ImageInput], seed: int, quota: int) -> str:
         """What a codebook is kept under: all that it is learned from."""
-        contents = self._map(lambda index, source: digest(self._image(index, source)), sources)
+        contents = self._map(lambda index, image_input: digest(self._image(index, image_input)), images)
         return digest("words", self._recipe(), self.n_words, seed, quota, *contents)
 
     # --- from one image to one row
 
-    def _pooled(self, sources: list[Source], first: int = 0) -> Iterator[Any]:
+    def _pooled(self, images: list[ImageInput], first: int = 0) -> Iterator[Any]:
         """Pooled codes of each image, of length 1, in order."""
         cache = ArrayCache(self.cache_dir)
         words, made_by = self.codebook_, digest(self._recipe(), self.codebook_)
         code = hard_coder(words) if self.coding == "hard" else llc_coder(words, self.neighbours)
 
-        def row(index: int, source: Source) -> Any:
-            image = self._image(index, source)
+        def row(index: int, image_input: ImageInput) -> Any:
+            image = self._image(index, image_input)
             key = digest(made_by, image)
             pooled = cache.get(key)
             if pooled is None:
@@ -226,7 +228,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
                 cache.put(key, pooled)
             return unit_rows(pooled)
 
-        return self._map(row, sources, first)
+        return self._map(row, images, first)
 
     def _stack(self, rows: Iterator[Any], n: int) -> Any:
         """Rows as one array, counted on the progress bar."""
@@ -235,37 +237,37 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
             stacked[i] = row
         return stacked
 
-    def _finished(self, sources: list[Source]) -> Iterator[Any]:
+    def _finished(self, images: list[ImageInput]) -> Iterator[Any]:
         """Feature rows, a chunk at a time: between chunks the projection has all cores."""
-        for start in range(0, len(sources), CHUNK):
-            chunk = sources[start : start + CHUNK]
+        for start in range(0, len(images), CHUNK):
+            chunk = images[start : start + CHUNK]
             yield from self._finish(np.stack(list(self._pooled(chunk, start))))
 
     def _finish(self, pooled: Any) -> Any:
         return pooled if self.directions_ is None else unit_rows(project(pooled, self.directions_))
 
-    def _image(self, index: int, source: Source) -> Any:
+    def _image(self, index: int, image_input: ImageInput) -> Any:
         try:
-            image = grey_image(source, self.max_side)
+            image = grey_image(image_input, self.max_side)
             if min(image.shape) < self.patch:
                 raise ValueError(
                     f"{image.shape[0]}×{image.shape[1]} pixels are less than a patch of {self.patch}."
                 )
         except ValueError as error:
-            raise ValueError(f"{source_name(source, index)}: {error}") from error
+            raise ValueError(f"{image_name(image_input, index)}: {error}") from error
         return image
 
-    def _describe(self, image: Any) -> tuple[Any, Grid]:
+    def _describe(self, image: Any) -> tuple[Any, PatchCentres]:
         descriptors, grid = dense_sift(image, patch=self.patch, step=self.step, floor=self.contrast)
-        return (rooted(descriptors) if self.root else descriptors), grid
+        return (root_sift(descriptors) if self.root else descriptors), grid
 
     def _map(
-        self, work: Callable[[int, Source], Any], sources: list[Source], first: int = 0
+        self, work: Callable[[int, ImageInput], Any], images: list[ImageInput], first: int = 0
     ) -> Iterator[Any]:
         """Results of work(index, image); each thread keeps to one core, so products must not start more."""
         limit = 1 if worker_count(self.n_jobs) > 1 else None
         with threadpool_limits(limit):
-            yield from parallel_map(lambda item: work(*item), enumerate(sources, first), self.n_jobs)
+            yield from parallel_map(lambda item: work(*item), enumerate(images, first), self.n_jobs)
 
     # --- parameters
 
@@ -291,7 +293,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         if self.patch % 4:
             raise ValueError(f"patch must be a multiple of 4, the bins along a side; got {self.patch}.")
         if not len(self.levels) or min(self.levels) < 1:
-            raise ValueError(f"levels must be whole numbers of at least 1; got {self.levels}.")
+            raise ValueError(f"levels must be integers of at least 1; got {self.levels}.")
         if self.n_components is not None and self.n_components < 1:
             raise ValueError(f"n_components must be at least 1, or None; got {self.n_components}.")
         if self.coding == "llc" and self.neighbours > self.n_words:

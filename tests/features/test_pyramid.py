@@ -12,10 +12,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 
-import dcadl.data.pyramid as pyramid_module
-from dcadl.data import SpatialPyramid
-from dcadl.data.pca import project
-from dcadl.data.pyramid import unit_rows
+import dcadl.features.pyramid as pyramid_module
+from dcadl.features import SpatialPyramid
+from dcadl.features.pca import project
+from dcadl.features.pyramid import unit_rows
 
 
 def small(**changes):

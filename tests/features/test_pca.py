@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from dcadl.data.pca import principal_directions, project
+from dcadl.features.pca import principal_directions, project
 
 
 @pytest.mark.parametrize("shape", [(20, 50), (50, 20)], ids=["wide", "tall"])

@@ -5,8 +5,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dcadl.data.coding import Codes
-from dcadl.data.sift import Grid
+from dcadl.features.sift import PatchCentres
+from dcadl.features.word_coding import Codes
 
 Pooling = Literal["max", "mean"]
 
@@ -14,7 +14,7 @@ Pooling = Literal["max", "mean"]
 class Cells(NamedTuple):
     """Where the patches of an image lie, and the pyramid over it."""
 
-    grid: Grid
+    grid: PatchCentres
     shape: tuple[int, int]  # of the image
     levels: Sequence[int]  # cells along each side
 
@@ -33,7 +33,7 @@ def pool(codes: Codes, n_words: int, cells: Cells, how: Pooling) -> Any:
     )
 
 
-def cell_of_patch(grid: Grid, shape: tuple[int, int], level: int) -> Any:
+def cell_of_patch(grid: PatchCentres, shape: tuple[int, int], level: int) -> Any:
     """Cell 0 … level²-1 of every patch, row by row of the grid: the one its centre lies in."""
     row, column = (
         np.floor((centres + 0.5) * level / length).astype(np.intp)

@@ -8,29 +8,29 @@ import numpy as np
 
 from dcadl.data.images import conform, decode
 
-Source = Any  # a path, or an array (H, W) or (H, W, 3)
+ImageInput = Any  # a path, or an array (H, W) or (H, W, 3)
 
 
-def as_sources(X: Any) -> list[Source]:
+def as_image_list(X: Any) -> list[ImageInput]:
     """Images one by one: a list of files or arrays, an array of file names, or an array (n, H, W[, 3])."""
     if isinstance(X, str | Path):
         raise ValueError(f"expected a sequence of images; got one path, {X}. Put it in a list.")
     if isinstance(X, np.ndarray) and X.ndim == 2:
         raise ValueError(f"expected images (n, H, W) or a list of images; got rows of numbers {X.shape}.")
-    sources = list(X) if isinstance(X, Sequence | np.ndarray) else None
-    if not sources:
+    images = list(X) if isinstance(X, Sequence | np.ndarray) else None
+    if not images:
         raise ValueError(f"expected at least one image; got {type(X).__name__} without any.")
-    return sources
+    return images
 
 
-def source_name(source: Source, index: int) -> str:
+def image_name(image_input: ImageInput, index: int) -> str:
     """How messages call an image."""
-    return str(source) if isinstance(source, str | Path) else f"image {index}"
+    return str(image_input) if isinstance(image_input, str | Path) else f"image {index}"
 
 
-def grey_image(source: Source, max_side: int) -> Any:
+def grey_image(image_input: ImageInput, max_side: int) -> Any:
     """Grey values (H, W) in 0..255, shrunk (bicubic) where the longer side exceeds `max_side`."""
-    image = decode(source) if isinstance(source, str | Path) else _as_bytes(np.asarray(source))
+    image = decode(image_input) if isinstance(image_input, str | Path) else _as_bytes(np.asarray(image_input))
     height, width = image.shape[:2]
     ratio = min(1.0, max_side / max(height, width))
     size = max(1, round(height * ratio)), max(1, round(width * ratio))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dcadl.data.cache import ArrayCache, digest
+from dcadl.features.cache import ArrayCache, digest
 
 
 def test_what_was_put_is_found(tmp_path, rng):

@@ -12,7 +12,7 @@ BATCH = 4096
 EPOCHS = 30
 
 
-def draw(descriptors: Any, most: int, seed: tuple[int, ...]) -> Any:
+def sample_descriptors(descriptors: Any, most: int, seed: tuple[int, ...]) -> Any:
     """At most `most` of an image's descriptors, without replacement."""
     chosen = np.random.default_rng(seed).permutation(len(descriptors))[:most]
     return descriptors[chosen]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dcadl.data.coding import BLOCK, RIDGE, hard_coder, llc_coder
+from dcadl.features.word_coding import BLOCK, RIDGE, hard_coder, llc_coder
 
 
 @pytest.fixture

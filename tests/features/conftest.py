@@ -1,0 +1,8 @@
+"""Every test of this room computes on one thread."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(one_thread):
+    pass
