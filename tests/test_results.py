@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from dcadl.bench import records
-from dcadl.bench.markdown import markdown
-from dcadl.bench.readme import update_readme
-from dcadl.bench.searches import searches_section
+from dcadl.bench.report.markdown import markdown
+from dcadl.bench.report.readme import update_readme
+from dcadl.bench.report.searches import searches_section
+from dcadl.bench.report.summary import hardware, summarise
 from dcadl.bench.settings import read_tuned
-from dcadl.bench.summary import hardware, summarise
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -22,19 +22,19 @@ def kept():
 
 
 @pytest.fixture(scope="module")
-def blocks(kept):
-    return {block.name: block for block in summarise(kept)}
+def summaries(kept):
+    return {summary.name: summary for summary in summarise(kept)}
 
 
-def test_the_tables_are_what_the_records_give(kept, blocks):
+def test_the_tables_are_what_the_records_give(kept, summaries):
     searches = searches_section(RESULTS / "tuned.toml")
 
-    assert (RESULTS / "tables.md").read_text() == markdown(list(blocks.values()), hardware(kept), searches)
+    assert (RESULTS / "tables.md").read_text() == markdown(list(summaries.values()), hardware(kept), searches)
 
 
-def test_the_readmes_table_is_what_the_records_give(blocks, tmp_path):
+def test_the_readmes_table_is_what_the_records_give(summaries, tmp_path):
     shutil.copy(ROOT / "README.md", tmp_path)
-    update_readme(tmp_path / "README.md", list(blocks.values()))
+    update_readme(tmp_path / "README.md", list(summaries.values()))
 
     assert (tmp_path / "README.md").read_text() == (ROOT / "README.md").read_text()
 
@@ -57,8 +57,8 @@ def test_no_run_passed_over_a_choice(kept):
 
 
 @pytest.mark.parametrize(("name", "least"), [("extended_yaleb", 99.75), ("caltech101", 75.5)])
-def test_dcadl_reaches_what_it_should_with_the_controls_beside_it(blocks, name, least):
-    rows = {row.label: row for row in blocks[name].rows}
+def test_dcadl_reaches_what_it_should_with_the_controls_beside_it(summaries, name, least):
+    rows = {row.label: row for row in summaries[name].rows}
 
     assert 100 * rows["DCADL"].mean("accuracy") >= least
     assert (

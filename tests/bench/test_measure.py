@@ -6,13 +6,13 @@ from threadpoolctl import threadpool_info
 
 from dcadl import DCADL, ConvNet, PatchRidge, RandomAtoms, estimators
 from dcadl.bench import measure as clock
+from dcadl.bench.datasets import fold, load_dataset
 from dcadl.bench.measure import measure, patches_given
-from dcadl.bench.problems import fold, problem
 
 
 @pytest.fixture(scope="module")
 def digits():
-    return fold(problem("digits"), 0)
+    return fold(load_dataset("digits"), 0)
 
 
 def test_a_method_that_sleeps_is_timed_right_within_a_tenth(digits, methods, monkeypatch):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from dcadl.bench import records, runner
-from dcadl.bench.runner import Options, Run, plan, run_all
+from dcadl.bench.runner import Options, Run, planned_runs, run_all
 from dcadl.bench.settings import Setting
 from dcadl.bench.workers import ProcessEndedError, Workers
 
@@ -129,7 +129,7 @@ def test_memory_does_not_depend_on_what_ran_before(tmp_path):
 def test_two_benchmarks_do_not_write_to_one_file(tmp_path):
     path = tmp_path / "r.jsonl"
 
-    with records.held(path), pytest.raises(ValueError, match="in use by another"):
+    with records.locked(path), pytest.raises(ValueError, match="in use by another"):
         run_all([QUICK], path, ONE_THREAD)
 
     assert not path.exists()  # nothing half-written is left
@@ -188,7 +188,7 @@ def test_an_interrupt_does_not_wait_for_what_has_begun(tmp_path):
 
 
 def test_a_plan_goes_seed_by_seed():
-    runs = plan(["digits"], ["dcadl", "patchridge"], 2)
+    runs = planned_runs(["digits"], ["dcadl", "patchridge"], 2)
 
     assert [(run.seed, run.setting.label) for run in runs] == [
         (0, "DCADL"),
@@ -200,4 +200,4 @@ def test_a_plan_goes_seed_by_seed():
 
 def test_no_repeats_are_refused():
     with pytest.raises(ValueError, match="at least 1"):
-        plan(["digits"], None, 0)
+        planned_runs(["digits"], None, 0)

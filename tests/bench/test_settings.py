@@ -4,7 +4,7 @@ import pytest
 
 from dcadl.bench import settings
 
-DATASETS = list(settings.paper()["datasets"])
+DATASETS = list(settings.benchmark_config()["datasets"])
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -14,7 +14,7 @@ def test_every_setting_names_a_class_and_parameters_that_it_has(name):
 
 
 def test_every_space_names_parameters_that_its_class_has():
-    for method, space in settings.paper()["spaces"].items():
+    for method, space in settings.benchmark_config()["spaces"].items():
         assert set(space) <= set(settings.find_class(method)().get_params()), method
 
 
@@ -22,7 +22,7 @@ def test_every_space_names_parameters_that_its_class_has():
     ("name", "atoms"), [("extended_yaleb", 50), ("ar", 50), ("caltech101", 152), ("scene15", 50)]
 )
 def test_dcadl_runs_with_the_atoms_that_the_papers_table_reports(name, atoms):
-    reported = next(r for r in settings.dataset(name)["results"] if r["name"] == "DCADL")
+    reported = next(r for r in settings.dataset_config(name)["results"] if r["name"] == "DCADL")
     ours = next(row for row in settings.settings(name) if row.label == "DCADL")
 
     assert reported["atoms"] == ours.params["n_atoms"] == atoms

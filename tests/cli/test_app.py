@@ -15,9 +15,9 @@ from rich.progress import Progress
 
 import dcadl
 from dcadl.cli import app
-from dcadl.cli.inputs import scaled
 from dcadl.cli.methods import method_names
 from dcadl.cli.progress import fit_with_bar
+from dcadl.cli.read import scaled
 from dcadl.cli.terminal import clean_exit
 from dcadl.data import read_images
 

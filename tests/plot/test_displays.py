@@ -11,7 +11,7 @@ import pytest
 from dcadl import DCADL, PatchRidge, RandomAtoms
 from dcadl.plot import AtomsDisplay, CodesDisplay, ConvergenceDisplay
 from dcadl.plot.canvas import largest, mosaic, near_square
-from dcadl.plot.codes import see
+from dcadl.plot.codes import explain
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'dcadl[plot]'")
 
@@ -100,23 +100,23 @@ def test_an_objective_over_many_magnitudes_gets_a_logarithmic_axis():
 def test_the_evidence_sums_to_the_score_of_the_class_chosen(fitted):
     model, X, _ = fitted
 
-    seen = see(model, X)
+    explanation = explain(model, X)
 
-    best = seen.scores.argmax(axis=1)
-    expected = seen.scores.max(axis=1) - model.intercept_[best]
-    np.testing.assert_allclose(seen.evidence.sum(axis=(1, 2)), expected, atol=1e-10)
-    np.testing.assert_allclose(seen.scores, model.decision_function(X), atol=1e-10)
+    best = explanation.scores.argmax(axis=1)
+    expected = explanation.scores.max(axis=1) - model.intercept_[best]
+    np.testing.assert_allclose(explanation.evidence.sum(axis=(1, 2)), expected, atol=1e-10)
+    np.testing.assert_allclose(explanation.scores, model.decision_function(X), atol=1e-10)
 
 
 def test_evidence_stays_within_the_patches(fitted):
     model, X, _ = fitted
 
     # 10×9 pixels, patches of 4×3 every 2: all ten rows and all nine columns are covered
-    moved = see(model, X).evidence
+    moved = explain(model, X).evidence
     assert moved.shape == X.shape
 
     narrow = DCADL(n_atoms=4, patch_shape=4, stride=4, max_iter=1, tol=0, random_state=0)
-    left_over = see(narrow.fit(X, np.arange(24) % 3), X).evidence
+    left_over = explain(narrow.fit(X, np.arange(24) % 3), X).evidence
     assert not left_over[:, 8:].any()
     assert not left_over[:, :, 8:].any()
 
@@ -124,11 +124,11 @@ def test_evidence_stays_within_the_patches(fitted):
 def test_codes_are_the_responses_shrunk(fitted):
     model, X, _ = fitted
 
-    seen = see(model, X)
+    explanation = explain(model, X)
 
-    shrunk = np.sign(seen.responses) * np.maximum(np.abs(seen.responses) - model.lam1, 0)
-    np.testing.assert_allclose(seen.codes, shrunk, atol=1e-12)
-    assert seen.codes.shape == (24, 4, 4, 6)
+    shrunk = np.sign(explanation.responses) * np.maximum(np.abs(explanation.responses) - model.lam1, 0)
+    np.testing.assert_allclose(explanation.codes, shrunk, atol=1e-12)
+    assert explanation.codes.shape == (24, 4, 4, 6)
 
 
 def test_mistaken_images_are_marked(fitted):

@@ -19,7 +19,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from dcadl.bench.problems import Fold
+from dcadl.bench.datasets import Fold
 from dcadl.ops.normalise import normalised_patches
 from dcadl.ops.patches import Grid
 

@@ -50,7 +50,7 @@ def append(path: str | Path, record: Record) -> None:
 
 
 @contextmanager
-def held(path: str | Path) -> Iterator[None]:
+def locked(path: str | Path) -> Iterator[None]:
     """While it lasts, no other benchmark writes to `path`: both would run everything."""
     with open(path, "a+b") as stream:
         _lock(stream, path)
@@ -111,7 +111,7 @@ def _parsed(text: str, number: int, path: str | Path) -> Record:
     return record
 
 
-def short(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """One line on what went wrong, and where."""
     last = traceback.extract_tb(error.__traceback__)[-1:] if error.__traceback__ else []
     place = f" ({Path(last[0].filename).name}:{last[0].lineno})" if last else ""

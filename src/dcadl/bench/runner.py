@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dcadl.bench import records
+from dcadl.bench.datasets import fold, load_dataset
 from dcadl.bench.environment import environment
 from dcadl.bench.measure import measure
 from dcadl.bench.pictures import packed_atoms
-from dcadl.bench.problems import fold, problem
 from dcadl.bench.settings import Setting, build, rows_of, with_tuned
-from dcadl.bench.workers import ProcessEndedError, side_by_side
+from dcadl.bench.workers import ProcessEndedError, in_processes
 
 Watch = Callable[[str, "Run", "records.Record | None"], None]  # event, run, its record
 
@@ -43,7 +43,7 @@ class Options(NamedTuple):
     retry_failed: bool = False
 
 
-def plan(
+def planned_runs(
     datasets: list[str],
     methods: list[str] | None,
     repeats: int,
@@ -64,14 +64,14 @@ def plan(
 
 def run_all(runs: list[Run], path: Path, options: Options, watch: Watch = lambda *_: None) -> None:
     """Run what `path` does not hold yet; each record is on disk before the next run starts."""
-    with records.held(path):
+    with records.locked(path):
         wanted = {records.key(run.head()) for run in runs}
         found = [r for r in records.read(path) if records.key(r) in wanted]
         done = {records.key(r) for r in found if not (options.retry_failed and r["status"] == "failed")}
         spent = _Spent(options.cap_s, found)
         waiting = [run for run in runs if records.key(run.head()) not in done]
         for name in dict.fromkeys(run.dataset for run in waiting):
-            problem(name)  # missing data is the user's to mend before hours of work: not a failed method
+            load_dataset(name)  # missing data is the user's to mend before hours of work: not a failed method
         for run, record in _results(waiting, options, spent, watch):
             records.append(path, record)
             spent.add(record)
@@ -89,7 +89,7 @@ def run_one(run: Run, threads: int | None) -> records.Record:
         outcome["warnings"] = sorted({str(w.message) for w in caught})[:5]
         records.line(outcome)  # a figure that is not a number is a failure of the method as well
     except Exception as error:
-        outcome = {"status": "failed", "error": records.short(error)}
+        outcome = {"status": "failed", "error": records.error_line(error)}
     return {**record, **outcome, "wall_s": time.perf_counter() - start}
 
 
@@ -114,7 +114,7 @@ class _Spent:
 
 def _outcome(run: Run, threads: int | None) -> dict[str, Any]:
     model = build(run.setting, run.seed)
-    outcome = measure(model, fold(problem(run.dataset), run.seed), threads)
+    outcome = measure(model, fold(load_dataset(run.dataset), run.seed), threads)
     return outcome | {"atoms": packed_atoms(model) if run.seed == 0 else None}
 
 
@@ -131,10 +131,10 @@ def _results(
                 yield run
 
     one = partial(run_one, threads=options.threads)
-    for run, future in side_by_side(one, affordable(), options.jobs, preload=__name__):
+    for run, future in in_processes(one, affordable(), options.jobs, preload=__name__):
         try:
             record = future.result()
         except ProcessEndedError as error:
             head = {**run.head(), "threads": options.threads, "environment": environment()}
-            record = {**head, "status": "failed", "error": records.short(error), "wall_s": error.seconds}
+            record = {**head, "status": "failed", "error": records.error_line(error), "wall_s": error.seconds}
         yield run, {**record, "jobs": options.jobs}

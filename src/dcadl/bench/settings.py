@@ -21,14 +21,14 @@ class Setting(NamedTuple):
 
 
 @cache
-def paper() -> dict[str, Any]:
+def benchmark_config() -> dict[str, Any]:
     """The whole of `paper.toml`."""
     return tomllib.loads(files("dcadl.bench").joinpath("paper.toml").read_text(encoding="utf-8"))
 
 
-def dataset(name: str) -> dict[str, Any]:
+def dataset_config(name: str) -> dict[str, Any]:
     """What `paper.toml` says of one data set."""
-    known = paper()["datasets"]
+    known = benchmark_config()["datasets"]
     if name not in known:
         raise ValueError(f"data set must be one of {', '.join(known)} or all; got {name!r}.")
     return known[name]
@@ -37,8 +37,8 @@ def dataset(name: str) -> dict[str, Any]:
 def dataset_names(wanted: str) -> list[str]:
     """The data sets that a word on the command line means."""
     if wanted == "all":
-        return list(paper()["datasets"])
-    dataset(wanted)
+        return list(benchmark_config()["datasets"])
+    dataset_config(wanted)
     return [wanted]
 
 
@@ -64,7 +64,7 @@ def rows_of(
 
 
 def _known_rows(name: str, ablations: bool) -> list[Setting]:
-    known = dataset(name)
+    known = dataset_config(name)
     rows = [_setting(label, entry, "table") for label, entry in known["settings"].items()]
     rows += ablation_grid(known.get("ablations")) if ablations else []
     return [row for row in rows if row.method in method_names()]

@@ -21,7 +21,7 @@ class ProcessEndedError(Exception):
         self.seconds = seconds
 
 
-def side_by_side(
+def in_processes(
     function: Callable[[Any], Any], items: Iterable[Any], jobs: int, preload: str
 ) -> Iterator[tuple[Any, Future[Any]]]:
     """Each item with what `function` makes of it in a process of its own, in the order in which they end.

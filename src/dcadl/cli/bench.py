@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from dcadl.cli.inputs import keep_apart
+from dcadl.cli.read import refuse_overwrites
 from dcadl.cli.terminal import clean_exit, note
 
 Datasets = Annotated[
@@ -38,13 +38,13 @@ def bench(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed rows again.")] = False,
 ) -> None:
     """Run methods on data sets over paired splits; interrupt and start again to go on."""
-    from dcadl.bench.runner import Options, plan, run_all
+    from dcadl.bench.runner import Options, planned_runs, run_all
     from dcadl.bench.settings import read_tuned
 
     with clean_exit():
         _check_folder(output)
         chosen = read_tuned(tuned) if tuned else None
-        runs = plan(_present(dataset), methods, repeats, ablations=ablations, tuned=chosen)
+        runs = planned_runs(_present(dataset), methods, repeats, ablations=ablations, tuned=chosen)
         options = Options(threads or _cores(), jobs, None if cap is None else 60 * cap, retry_failed)
         with _LiveTable(runs, output) as table:
             run_all(runs, output, options, table.watch)
@@ -69,7 +69,7 @@ def report(
 
     with clean_exit():
         made = {"tables.md": output / "tables.md", "index.html": output / "index.html", "--readme": readme}
-        keep_apart(made, {"RECORDS": records, "--tuned": tuned})
+        refuse_overwrites(made, {"RECORDS": records, "--tuned": tuned})
         for path in write_report(records, output, readme, tuned):
             typer.echo(path)
 

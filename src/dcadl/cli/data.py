@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dcadl.cli.inputs import keep_apart, left_out
+from dcadl.cli.read import left_out, refuse_overwrites
 from dcadl.cli.terminal import advising, clean_exit, note
 
 if TYPE_CHECKING:  # the library itself is imported where it is used: other commands start faster
@@ -124,7 +124,8 @@ def features(
     with clean_exit(), advising(_advice()):
         for written in (output, save_model):
             _check_output(written)
-        keep_apart({"--output": output, "--save-model": save_model}, {"IMAGES": images, "--model": model})
+        made = {"--output": output, "--save-model": save_model}
+        refuse_overwrites(made, {"IMAGES": images, "--model": model})
         _check_choice(per_class, transductive, model)
         kept = None if no_cache else cache or cache_folder() / "features"
         folder = _folder(images)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from dcadl.cli.inputs import DIGITS_TOP
 from dcadl.cli.progress import fit_with_bar
+from dcadl.cli.read import DIGITS_TOP
 from dcadl.cli.terminal import clean_exit, progress_bar, size_text
 
 SPLITS = 5
@@ -137,7 +137,7 @@ def draw(model: Any, digits: Digits, output: Path) -> list[tuple[Path, str]]:
     predicted = model.predict(X)
     confusion = confusion_matrix(y, predicted)
     title = f"{np.trace(confusion)} of {len(y)} test digits right"
-    few = _telling(y, predicted)
+    few = _examples(y, predicted)
     _write_samples(X, y, output / "images")
     figures = {
         "atoms": (AtomsDisplay.from_estimator(model).figure_, "the filters learned"),
@@ -152,7 +152,7 @@ def draw(model: Any, digits: Digits, output: Path) -> list[tuple[Path, str]]:
     return [(write_figure(fig, output / f"{name}.png"), says) for name, (fig, says) in figures.items()]
 
 
-def _telling(y: Any, predicted: Any) -> Any:
+def _examples(y: Any, predicted: Any) -> Any:
     """A few images to look at: the first that were recognised, and last, one mistake where there is any."""
     right, wrong = np.flatnonzero(y == predicted), np.flatnonzero(y != predicted)
     return np.concatenate([right[: SHOWN - len(wrong[:1])], wrong[:1]])

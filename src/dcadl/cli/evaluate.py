@@ -8,14 +8,14 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from dcadl.cli.inputs import SkipUnreadable, keep_apart, place_of, read_for
 from dcadl.cli.predict import Model
+from dcadl.cli.read import SkipUnreadable, data_path, read_for, refuse_overwrites
 from dcadl.cli.terminal import clean_exit
 
 ROWS_SHOWN = 20
 
 
-class Verdict(NamedTuple):
+class Evaluation(NamedTuple):
     """How a model did on labelled data."""
 
     classes: Any  # (C,) names
@@ -49,19 +49,18 @@ def evaluate(
 ) -> None:
     """Measure a model's accuracy on labelled data, class by class."""
     with clean_exit():
-        keep_apart({"--plot": plot}, {"MODEL": model, "DATA": place_of(data)})
-        verdict = judge(model, data, skip=skip_unreadable)
+        refuse_overwrites({"--plot": plot}, {"MODEL": model, "DATA": data_path(data)})
+        evaluation = evaluate_model(model, data, skip=skip_unreadable)
         if plot is not None:
             from dcadl.cli.pictures import confusion_picture, write_figure
 
-            write_figure(
-                confusion_picture(verdict.confusion, verdict.classes, f"{verdict.accuracy:.2%} right"), plot
-            )
+            title = f"{evaluation.accuracy:.2%} right"
+            write_figure(confusion_picture(evaluation.confusion, evaluation.classes, title), plot)
         show = _json if as_json else _table
-        show(verdict)
+        show(evaluation)
 
 
-def judge(path: Path, data: str, *, skip: bool = False) -> Verdict:
+def evaluate_model(path: Path, data: str, *, skip: bool = False) -> Evaluation:
     """The confusion matrix of the model at `path` on `data`, with `skip` less what cannot be read."""
     from sklearn.metrics import confusion_matrix
 
@@ -77,45 +76,45 @@ def judge(path: Path, data: str, *, skip: bool = False) -> Verdict:
     start = perf_counter()
     predicted = model.predict(samples.X[test]).astype(str)
     seconds = perf_counter() - start
-    return Verdict(classes, confusion_matrix(samples.y[test], predicted, labels=classes), seconds)
+    return Evaluation(classes, confusion_matrix(samples.y[test], predicted, labels=classes), seconds)
 
 
-def _rows(verdict: Verdict) -> list[dict[str, Any]]:
+def _rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Class by class: samples, share named rightly, and what it is most often mistaken for."""
     rows = []
-    for i, counts in enumerate(verdict.confusion):
+    for i, counts in enumerate(evaluation.confusion):
         wrong = np.where(np.arange(len(counts)) == i, 0, counts)
         rows.append({
-            "class": str(verdict.classes[i]),
+            "class": str(evaluation.classes[i]),
             "samples": int(counts.sum()),
             "recall": float(counts[i] / counts.sum()) if counts.sum() else None,
-            "mistaken_for": str(verdict.classes[wrong.argmax()]) if wrong.any() else None,
+            "mistaken_for": str(evaluation.classes[wrong.argmax()]) if wrong.any() else None,
             "mistakes": int(wrong.max()),
         })  # fmt: skip
     return rows
 
 
-def _json(verdict: Verdict) -> None:
+def _json(evaluation: Evaluation) -> None:
     typer.echo(
         json.dumps(
             {
-                "accuracy": verdict.accuracy,
-                "samples": verdict.n,
-                "seconds": verdict.seconds,
-                "classes": _rows(verdict),
-                "confusion": verdict.confusion.tolist(),
+                "accuracy": evaluation.accuracy,
+                "samples": evaluation.n,
+                "seconds": evaluation.seconds,
+                "classes": _rows(evaluation),
+                "confusion": evaluation.confusion.tolist(),
             },
             ensure_ascii=False,
         )
     )
 
 
-def _table(verdict: Verdict) -> None:
+def _table(evaluation: Evaluation) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    rows = [row for row in _rows(verdict) if row["samples"]]
+    rows = [row for row in _rows(evaluation) if row["samples"]]
     worst = sorted(rows, key=lambda row: row["recall"])[:ROWS_SHOWN]
     shown = rows if len(rows) <= ROWS_SHOWN else worst
     table = Table("class", "samples", "right", "most often mistaken for")
@@ -126,5 +125,5 @@ def _table(verdict: Verdict) -> None:
     console.print(table)
     if len(rows) > len(shown):
         console.print(f"the {len(shown)} worst of {len(rows)} classes; --json has all")
-    per_image = verdict.seconds / verdict.n * 1e6
-    console.print(f"accuracy: {verdict.accuracy:.2%} of {verdict.n} samples ({per_image:.0f} µs each)")
+    per_image = evaluation.seconds / evaluation.n * 1e6
+    console.print(f"accuracy: {evaluation.accuracy:.2%} of {evaluation.n} samples ({per_image:.0f} µs each)")

@@ -10,10 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from dcadl.cli.cluster import Spread, check_cluster, on_cluster
-from dcadl.cli.inputs import Labelled, Parts, SkipUnreadable, image_shape, keep_apart, place_of, read_data
 from dcadl.cli.methods import build, find_method, method_names, parse_params, parse_shape
 from dcadl.cli.presets import preset
 from dcadl.cli.progress import fit_with_bar
+from dcadl.cli.read import (
+    Labelled,
+    Parts,
+    SkipUnreadable,
+    data_path,
+    image_shape,
+    read_data,
+    refuse_overwrites,
+)
 from dcadl.cli.terminal import advising, clean_exit, note, progress_bar, size_text, times_text
 
 
@@ -82,7 +90,7 @@ def fit(
     """Learn a model from labelled pictures, or from rows of features, and save it."""
     with clean_exit():
         check_output(output)
-        keep_apart({"--output": output, "--checkpoint": checkpoint}, {"DATA": place_of(data)})
+        refuse_overwrites({"--output": output, "--checkpoint": checkpoint}, {"DATA": data_path(data)})
         cls = find_method(method)
         typed: dict[str, Any] = {
             "patch_shape": parse_shape(patch, "--patch"),

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dcadl.cli.inputs import image_shape
 from dcadl.cli.predict import Model
+from dcadl.cli.read import image_shape
 from dcadl.cli.terminal import clean_exit, size_text, times_text
 
 CLASSES_SHOWN = 12

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dcadl.plot import AtomsDisplay, CodesDisplay, ConvergenceDisplay
-from dcadl.plot.canvas import entitle, new_figure
+from dcadl.plot.canvas import new_figure, set_title
 
 DPI = 120
 NUMBERS_UP_TO = 20  # classes; beyond this, numbers in the cells and all names would overlap
@@ -45,7 +45,7 @@ def draw_confusion(ax: Any, confusion: Any, classes: Any, title: str) -> None:
     if max(len(str(c)) for c in classes) > 3:
         ax.tick_params(axis="x", rotation=90)
     ax.set(xlabel="predicted", ylabel="true")
-    entitle(ax, title)
+    set_title(ax, title)
 
 
 def overview(model: Any, X: Any, y: Any, confusion: Any, title: str) -> Any:

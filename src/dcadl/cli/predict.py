@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dcadl.cli.inputs import ImageForm, SkipUnreadable, image_form, scaled, unreadable_advice
+from dcadl.cli.read import ImageForm, SkipUnreadable, image_form, scaled, unreadable_advice
 from dcadl.cli.terminal import advising, clean_exit, note
 
 Model = Annotated[

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dcadl.plot.canvas import axes_on, entitle, largest, mosaic, near_square, show_signed
+from dcadl.plot.canvas import axes_on, largest, mosaic, near_square, set_title, show_signed
 
 
 class AtomsDisplay:
@@ -71,4 +71,4 @@ class AtomsDisplay:
         m, *shape = self.atoms.shape
         size = "×".join(map(str, shape[:2]))
         name = f" of {self.estimator_name}" if self.estimator_name else ""
-        entitle(self.ax_, f"The {m} atoms{name}, {size} {'pixels' if len(shape) > 1 else 'values'} each")
+        set_title(self.ax_, f"The {m} atoms{name}, {size} {'pixels' if len(shape) > 1 else 'values'} each")

@@ -76,6 +76,6 @@ def tidy(ax: Any) -> None:
     ax.set_axisbelow(True)
 
 
-def entitle(ax: Any, text: str) -> None:
+def set_title(ax: Any, text: str) -> None:
     """Every title in one size and colour."""
     ax.set_title(text, fontsize=10, color=INK)

@@ -11,13 +11,13 @@ from dcadl.estimators.inputs import predict_rows
 from dcadl.ops.codes import respond
 from dcadl.ops.normalise import normalised_patches
 from dcadl.ops.patches import Grid, patch_table
-from dcadl.plot.canvas import GREY, INK, QUIET, bare, entitle, largest, mosaic, new_figure, show_signed
+from dcadl.plot.canvas import GREY, INK, QUIET, bare, largest, mosaic, new_figure, set_title, show_signed
 
 SCORES_SHOWN = 5  # classes in the bar chart beside an image
 PANELS = ("image", "responses", "codes", "evidence", "scores")
 
 
-class Seen(NamedTuple):
+class Explanation(NamedTuple):
     """What the model makes of some images."""
 
     images: np.ndarray  # (n, H, W) or (n, H, W, 3)
@@ -36,7 +36,7 @@ class CodesDisplay:
 
     Parameters
     ----------
-    seen : Seen
+    explanation : Explanation
     y : array-like (n,) or None
         The true labels, to mark what was wrong.
 
@@ -46,26 +46,26 @@ class CodesDisplay:
     figure_ : matplotlib's figure
     """
 
-    def __init__(self, seen: Seen, *, y: Any = None) -> None:
-        self.seen = seen
+    def __init__(self, explanation: Explanation, *, y: Any = None) -> None:
+        self.explanation = explanation
         self.y = None if y is None else np.asarray(y)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any = None, *, figure: Any = None) -> CodesDisplay:
         """Draw what a fitted estimator with atoms makes of the images X."""
-        return cls(see(estimator, X), y=y).plot(figure=figure)
+        return cls(explain(estimator, X), y=y).plot(figure=figure)
 
     def plot(self, *, figure: Any = None) -> CodesDisplay:
         """Draw on a figure or subfigure, or on a figure of its own."""
-        n = len(self.seen.images)
+        n = len(self.explanation.images)
         self.figure_ = new_figure(10.5, 0.5 + 2.0 * n) if figure is None else figure
         ratios = {"width_ratios": (1, 1.5, 1.5, 1, 1.1)}
         self.ax_ = self.figure_.subplots(n, len(PANELS), squeeze=False, gridspec_kw=ratios)
-        tops = {name: largest(getattr(self.seen, name)) for name in ("responses", "evidence")}
+        tops = {name: largest(getattr(self.explanation, name)) for name in ("responses", "evidence")}
         for i, row in enumerate(self.ax_):
             self._draw_row(i, dict(zip(PANELS, row)), tops)
-        zero = float((self.seen.codes == 0).mean())
-        m = self.seen.codes.shape[3]
+        zero = float((self.explanation.codes == 0).mean())
+        m = self.explanation.codes.shape[3]
         titles = (
             "image",
             f"responses to {m} atoms",
@@ -74,25 +74,26 @@ class CodesDisplay:
             "highest scores",
         )
         for ax, title in zip(self.ax_[0], titles):
-            entitle(ax, title)
+            set_title(ax, title)
         return self
 
     def _draw_row(self, i: int, panel: dict[str, Any], tops: dict[str, float]) -> None:
-        seen = self.seen
-        panel["image"].imshow(seen.images[i], cmap=GREY, interpolation="nearest")
+        explanation = self.explanation
+        panel["image"].imshow(explanation.images[i], cmap=GREY, interpolation="nearest")
         bare(panel["image"])
         for name in ("responses", "codes"):
-            show_signed(panel[name], mosaic(np.moveaxis(getattr(seen, name)[i], -1, 0)), tops["responses"])
-        show_signed(panel["evidence"], seen.evidence[i], tops["evidence"])
-        chosen = seen.classes[seen.scores[i].argmax()]
+            maps = mosaic(np.moveaxis(getattr(explanation, name)[i], -1, 0))
+            show_signed(panel[name], maps, tops["responses"])
+        show_signed(panel["evidence"], explanation.evidence[i], tops["evidence"])
+        chosen = explanation.classes[explanation.scores[i].argmax()]
         panel["evidence"].set_xlabel(f"for “{chosen}”", color=INK)
         if self.y is not None:
             right = str(self.y[i]) == str(chosen)
             panel["image"].set_xlabel(f"{self.y[i]}, {'recognised' if right else 'mistaken'}", color=INK)
-        _draw_scores(panel["scores"], seen.scores[i], seen.classes)
+        _draw_scores(panel["scores"], explanation.scores[i], explanation.classes)
 
 
-def see(estimator: Any, X: Any) -> Seen:
+def explain(estimator: Any, X: Any) -> Explanation:
     """Responses, codes, evidence and scores of images under a fitted estimator with atoms."""
     check_is_fitted(estimator)
     if not hasattr(estimator, "atoms_") or not hasattr(estimator, "grid_"):
@@ -105,7 +106,7 @@ def see(estimator: Any, X: Any) -> Seen:
     scores = codes @ estimator.coef_.T + estimator.intercept_
     height, width, channels = grid.image
     shape = (height, width) if channels == 1 else grid.image
-    return Seen(
+    return Explanation(
         images=rows.reshape(-1, *shape),
         responses=respond(normalised_patches(rows, grid, estimator.normalize), Omega).reshape(maps),
         codes=codes.reshape(maps),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dcadl.plot.canvas import BLOCKS, QUIET, axes_on, entitle, tidy
+from dcadl.plot.canvas import BLOCKS, QUIET, axes_on, set_title, tidy
 
 DCADL_BLOCKS = ("codes", "classifier", "atoms")
 LOG_FROM = 30.0  # above this ratio of largest to smallest value a linear axis would hide the end
@@ -73,7 +73,7 @@ class ConvergenceDisplay:
     def _dress(self, values: np.ndarray) -> None:
         name = f" of {self.estimator_name}" if self.estimator_name else ""
         falls = bool((np.diff(values) <= 1e-9 * np.abs(values[:-1])).all())
-        entitle(self.ax_, f"Objective{name}: {'never rises' if falls else 'rises at times'}")
+        set_title(self.ax_, f"Objective{name}: {'never rises' if falls else 'rises at times'}")
         self.ax_.set_xlabel("pass over the training images")
         self.ax_.set_ylabel("objective")
         if values.min() > 0 and values.max() > LOG_FROM * values.min():

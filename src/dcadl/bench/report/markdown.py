@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dcadl.bench.settings import dataset
-from dcadl.bench.summary import LEVEL, Block, Row
+from dcadl.bench.report.summary import LEVEL, DatasetSummary, Row
+from dcadl.bench.settings import dataset_config
 
 COLUMNS = (
     "Method (atoms)",
@@ -20,6 +20,7 @@ COLUMNS = (
     "Paper: training s",
     "Paper: testing s",
 )
+ABLATION_COLUMNS = ("Variant", "Accuracy %", "DCADL − variant", "Training s", "Repeats")
 LEGEND = f"""Mean ± standard deviation over repeats; every method sees the same splits. DCADL − method is
 the paired difference in accuracy, bold where it is significant (p < {LEVEL}, corrected resampled t-test).
 Times are means over repeats, testing times per image: "patches given" is one batch with patches cut
@@ -27,9 +28,9 @@ beforehand, as the paper's authors took it; "end to end" starts from raw images.
 their own columns and come from another machine."""
 
 
-def markdown(blocks: list[Block], machines: list[str], *more: str) -> str:
+def markdown(summaries: list[DatasetSummary], machines: list[str], *more: str) -> str:
     """All tables, more sections if there are any, and what they were measured on."""
-    parts = ["# Results", LEGEND, *(_section(block) for block in blocks), *more, _made_on(machines)]
+    parts = ["# Results", LEGEND, *(_section(summary) for summary in summaries), *more, _made_on(machines)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -64,24 +65,19 @@ def small(value: float | None) -> str:
     return "–" if value is None else f"{value:.2g}" if value >= 1e-3 else f"{value:.1e}"
 
 
-def _section(block: Block) -> str:
-    lines = [f"## {block.title}", ""]
-    if block.fact:
-        lines += [block.fact, ""]
+def _section(summary: DatasetSummary) -> str:
+    lines = [f"## {summary.title}", ""]
+    if summary.fact:
+        lines += [summary.fact, ""]
     lines += [bar(COLUMNS), bar(["---"] * len(COLUMNS))]
-    lines += [bar(cells(row)) for row in block.rows] + [bar(c) for c in only_reported(block)]
-    facts = [f"† {r['name']}: {r['fact']}." for r in dataset(block.name)["results"] if "fact" in r]
-    lines += ["", *facts] if facts else []
-    lines += _failures(block.rows)
-    if block.ablations:
-        lines += [
-            "",
-            "### Ablations",
-            "",
-            "| Variant | Accuracy % | DCADL − variant | Training s | Repeats |",
-        ]
-        lines += ["|---|---|---|---|---|", *(_ablation(row) for row in block.ablations)]
-        lines += _failures(block.ablations)
+    lines += [bar(cells(row)) for row in summary.rows] + [bar(c) for c in only_reported(summary)]
+    notes = footnotes(summary)
+    lines += ["", *notes] if notes else []
+    lines += _failures(summary.rows)
+    if summary.ablations:
+        lines += ["", "### Ablations", "", bar(ABLATION_COLUMNS), "|" + "---|" * len(ABLATION_COLUMNS)]
+        lines += [bar(ablation_cells(row)) for row in summary.ablations]
+        lines += _failures(summary.ablations)
     return "\n".join(lines)
 
 
@@ -92,11 +88,11 @@ def cells(row: Row) -> list[str]:
     return [*ours, str(len(row.records)), *reported_text(row)]
 
 
-def only_reported(block: Block) -> list[list[str]]:
+def only_reported(summary: DatasetSummary) -> list[list[str]]:
     """Rows of the paper's table that nobody ran here."""
-    here = {row.label for row in block.rows}
+    here = {row.label for row in summary.rows}
     rows = []
-    for found in dataset(block.name)["results"]:
+    for found in dataset_config(summary.name)["results"]:
         if found.get("label") not in here:
             atoms = f" ({found['atoms']})" if "atoms" in found else ""
             figures = reported_text(Row("", None, [], [], found, None))
@@ -109,11 +105,16 @@ def bar(texts: Sequence[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
 
-def _ablation(row: Row) -> str:
-    return (
-        f"| {row.label} | {accuracy_text(row)} | {difference_text(row)} | {_plain(row.mean('train_s'))} "
-        f"| {len(row.records)} |"
-    )
+def ablation_cells(row: Row) -> list[str]:
+    """A row of the ablations, as texts in the order of ABLATION_COLUMNS."""
+    trained = _plain(row.mean("train_s"))
+    return [row.label, accuracy_text(row), difference_text(row), trained, str(len(row.records))]
+
+
+def footnotes(summary: DatasetSummary) -> list[str]:
+    """What must be said of figures that the paper only quotes."""
+    found = dataset_config(summary.name)["results"]
+    return [f"† {r['name']}: {r['fact']}." for r in found if "fact" in r]
 
 
 def _failures(rows: list[Row]) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dcadl.bench.datasets import Dataset, is_picture, load_dataset
 from dcadl.bench.pictures import data_uri, sheet, unpacked_atoms
-from dcadl.bench.problems import Problem, picture, problem
-from dcadl.bench.summary import Block, Row
+from dcadl.bench.report.summary import DatasetSummary, Row
 
 PAIRS = 6
 RANGE = (1e-4, 1e3)  # of the convergence chart: a start at 10¹⁸ would leave all other lines flat
@@ -21,38 +21,38 @@ TIMES = {
 }
 
 
-def chart_data(block: Block) -> dict[str, Any]:
+def chart_data(summary: DatasetSummary) -> dict[str, Any]:
     """Everything that the charts of one data set need."""
-    run = [row for row in block.rows if row.records]
+    run = [row for row in summary.rows if row.records]
     return {
-        "name": block.name,
-        "title": block.title,
+        "name": summary.name,
+        "title": summary.title,
         "times": TIMES,
         "points": [_point(row) for row in run],
         "boxes": _boxes(run),
-        "ablations": [_variant(row) for row in block.ablations if row.records],
+        "ablations": [_variant(row) for row in summary.ablations if row.records],
         "range": RANGE,
-        "convergence": convergence(block),
+        "convergence": convergence(summary),
         "confusions": [_confusion(row) for row in run],
-        "classes": _class_names(block, run),
+        "classes": _class_names(summary, run),
     }
 
 
-def convergence(block: Block) -> list[dict[str, Any]]:
+def convergence(summary: DatasetSummary) -> list[dict[str, Any]]:
     """A line for each row whose objective has something to draw."""
-    return [line for row in block.rows if row.records and (line := _convergence(row))]
+    return [line for row in summary.rows if row.records and (line := _convergence(row))]
 
 
-def not_drawn(block: Block) -> list[str]:
+def not_drawn(summary: DatasetSummary) -> list[str]:
     """Labels of the iterative rows that have no such line."""
-    iterative = [row for row in block.rows if row.records and len(_objective(row)) > 1]
+    iterative = [row for row in summary.rows if row.records and len(_objective(row)) > 1]
     return [row.label for row in iterative if _convergence(row) is None]
 
 
-def atom_sheets(block: Block) -> list[tuple[str, str, str]]:
+def atom_sheets(summary: DatasetSummary) -> list[tuple[str, str, str]]:
     """Label, picture, and number and kind of the atoms of each row that has some to show."""
     found = []
-    for row in block.rows:
+    for row in summary.rows:
         packed = next((r["atoms"] for r in row.records if r.get("atoms")), None)
         if packed:
             tiles = unpacked_atoms(packed)
@@ -61,10 +61,10 @@ def atom_sheets(block: Block) -> list[tuple[str, str, str]]:
     return found
 
 
-def confused_pairs(block: Block, row: Row) -> list[dict[str, Any]]:
+def confused_pairs(summary: DatasetSummary, row: Row) -> list[dict[str, Any]]:
     """The pairs of classes that a row confuses most, with one example each where the data is here."""
     counts = Counter((true, found) for r in row.records for _, true, found in r["errors"])
-    data, names = _data(block.name), _class_names(block, [row])
+    data, names = _data(summary.name), _class_names(summary, [row])
     pairs = []
     for (true, found), count in counts.most_common(PAIRS):
         place = next(i for r in row.records for i, t, f in r["errors"] if (t, f) == (true, found))
@@ -140,33 +140,33 @@ def _confusion(row: Row) -> dict[str, Any]:
     }
 
 
-def _class_names(block: Block, rows: list[Row]) -> list[str]:
-    data = _data(block.name)
+def _class_names(summary: DatasetSummary, rows: list[Row]) -> list[str]:
+    data = _data(summary.name)
     count = len(rows[0].records[0]["test_counts"]) if rows else 0
     return list(data.names) if data and len(data.names) == count else [str(c) for c in range(count)]
 
 
-def _data(name: str) -> Problem | None:
+def _data(name: str) -> Dataset | None:
     """The data set, if it can be loaded here: examples are shown only then."""
     return _loaded(name)[0]
 
 
-def _loaded(name: str) -> tuple[Problem | None, str | None]:
+def _loaded(name: str) -> tuple[Dataset | None, str | None]:
     try:
-        return problem(name), None
+        return load_dataset(name), None
     except Exception as error:  # a missing file or library, a damaged file: the report does without
         return None, type(error).__name__
 
 
-def _example(data: Problem | None, place: int) -> str | None:
-    if data is None or not picture(data.X) or place >= len(data.X):
+def _example(data: Dataset | None, place: int) -> str | None:
+    if data is None or not is_picture(data.X) or place >= len(data.X):
         return None
     grey = np.rint(255 * np.clip(data.X[place], 0, 1)).astype(np.uint8)
     zoom = max(1, 96 // max(grey.shape))
     return data_uri(grey.repeat(zoom, axis=0).repeat(zoom, axis=1))
 
 
-def _typical(data: Problem | None, label: int) -> str | None:
+def _typical(data: Dataset | None, label: int) -> str | None:
     if data is None or label not in data.y:
         return None
     return _example(data, int(np.flatnonzero(data.y == label)[0]))

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl import data
-from dcadl.bench.settings import dataset
+from dcadl.bench.settings import dataset_config
 
 
-class Problem(NamedTuple):
+class Dataset(NamedTuple):
     """All samples of a data set, ready for any method."""
 
     name: str
@@ -31,23 +31,23 @@ class Fold(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def problem(name: str) -> Problem:
+def load_dataset(name: str) -> Dataset:
     """The data set of that name, from DCADL_DATA."""
-    known = dataset(name)
+    known = dataset_config(name)
     bunch = data.load(name, kind="arrays" if known.get("features") else None)
     X = bunch.get("images", bunch.data)
     scaled = np.asarray(X, dtype=np.float32) / np.float32(known.get("divide_by", 1))
-    return Problem(name, scaled, bunch.target, tuple(str(n) for n in bunch.target_names))
+    return Dataset(name, scaled, bunch.target, tuple(str(n) for n in bunch.target_names))
 
 
-def fold(found: Problem, seed: int) -> Fold:
+def fold(found: Dataset, seed: int) -> Fold:
     """The split of one seed, as the paper's protocol cuts it."""
     train, test = data.split(
-        found.y, per_class=dataset(found.name)["per_class"], seed=seed, names=found.names
+        found.y, per_class=dataset_config(found.name)["per_class"], seed=seed, names=found.names
     )
     return Fold(found.X[train], found.y[train], found.X[test], found.y[test], test)
 
 
-def picture(X: Any) -> bool:
+def is_picture(X: Any) -> bool:
     """Whether a sample can be shown."""
     return np.ndim(X) == 3

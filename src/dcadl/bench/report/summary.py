@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from dcadl.bench.records import Record
-from dcadl.bench.settings import ablation_grid, dataset, paper
+from dcadl.bench.settings import ablation_grid, benchmark_config, dataset_config
 
 LEVEL = 0.05  # of significance
 REFERENCE = "DCADL"
@@ -56,7 +56,7 @@ class Row(NamedTuple):
         return float(np.std(found, ddof=1)) if len(found) > 1 else None
 
 
-class Block(NamedTuple):
+class DatasetSummary(NamedTuple):
     """One data set: the rows of its table, and of its ablations."""
 
     name: str
@@ -67,9 +67,13 @@ class Block(NamedTuple):
     ablations: list[Row]
 
 
-def summarise(found: list[Record]) -> list[Block]:
-    """Blocks in the paper's order, rows in the order of its tables; the last record of a run counts."""
-    return [_block(name, mine) for name in paper()["datasets"] if (mine := _of(found, dataset=name))]
+def summarise(found: list[Record]) -> list[DatasetSummary]:
+    """Data sets in the paper's order, rows in the order of its tables; the last record of a run counts."""
+    return [
+        _summarise_one(name, mine)
+        for name in benchmark_config()["datasets"]
+        if (mine := _of(found, dataset=name))
+    ]
 
 
 def paired_difference(reference: list[Record], other: list[Record]) -> Difference | None:
@@ -94,8 +98,8 @@ def hardware(found: list[Record]) -> list[str]:
     return sorted({_machine(r) for r in found})
 
 
-def _block(name: str, mine: list[Record]) -> Block:
-    known = dataset(name)
+def _summarise_one(name: str, mine: list[Record]) -> DatasetSummary:
+    known = dataset_config(name)
     groups = {group: _of(mine, group=group) for group in ("table", "ablation")}
     reference = _good([r for r in groups["table"] if r["label"] == REFERENCE])
     reported = {r["label"]: r for r in known["results"] if "label" in r}
@@ -108,7 +112,9 @@ def _block(name: str, mine: list[Record]) -> Block:
         ]
 
     comparable = bool(known.get("comparable", True))
-    return Block(name, known["title"], known.get("fact", ""), comparable, rows("table"), rows("ablation"))
+    return DatasetSummary(
+        name, known["title"], known.get("fact", ""), comparable, rows("table"), rows("ablation")
+    )
 
 
 def _row(label: str, mine: list[Record], reported: dict[str, Any] | None, reference: list[Record]) -> Row:

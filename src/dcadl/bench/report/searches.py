@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dcadl.bench.markdown import bar
-from dcadl.bench.settings import build, dataset, read_tuned, settings
+from dcadl.bench.report.markdown import bar
+from dcadl.bench.settings import build, dataset_config, read_tuned, settings
 
 COLUMNS = (
     "Data set",
@@ -34,7 +34,7 @@ def searches_section(path: str | Path) -> str:
 
 
 def _line(name: str, label: str, seeds: list[dict[str, Any]], chosen: list[dict[str, Any]]) -> list[str]:
-    known = dataset(name)
+    known = dataset_config(name)
     made = [how["candidates"] for how in seeds if "cross_validated" in how]
     own = build(settings(name, [label])[0], 0).get_params()
     others = sum(any(own[key] != value for key, value in params.items()) for params in chosen)

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from dcadl.bench.figures import RANGE
 from dcadl.bench.report import write_report
+from dcadl.bench.report.figures import RANGE
 
 PROBE = """
 <pre id="probe"></pre>
@@ -256,7 +256,7 @@ def test_a_data_set_that_cannot_be_loaded_leaves_the_report_whole(recorded, tmp_
     def broken(name):
         raise error("no such thing here")
 
-    monkeypatch.setattr("dcadl.bench.figures.problem", broken)
+    monkeypatch.setattr("dcadl.bench.report.figures.load_dataset", broken)
     write_report(recorded, tmp_path)
 
     text = (tmp_path / "index.html").read_text()

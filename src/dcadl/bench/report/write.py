@@ -6,11 +6,11 @@ from pathlib import Path
 
 from dcadl.atomic import write_atomically
 from dcadl.bench import records
-from dcadl.bench.markdown import markdown
-from dcadl.bench.page import page
-from dcadl.bench.readme import update_readme
-from dcadl.bench.searches import searches_section
-from dcadl.bench.summary import hardware, summarise
+from dcadl.bench.report.markdown import markdown
+from dcadl.bench.report.page import page
+from dcadl.bench.report.readme import update_readme
+from dcadl.bench.report.searches import searches_section
+from dcadl.bench.report.summary import hardware, summarise
 
 
 def write_report(
@@ -23,17 +23,17 @@ def write_report(
     if not Path(path).is_file():
         raise ValueError(f"there are no records at {path}; make some with `dcadl bench`.")
     found = records.read(path)
-    blocks = summarise(found)
-    if not blocks:
+    summaries = summarise(found)
+    if not summaries:
         raise ValueError(f"{path} holds no records of a known data set.")
     machines = hardware(found)
     searches = [] if tuned is None else [searches_section(tuned)]
-    written = {"tables.md": markdown(blocks, machines, *searches), "index.html": page(blocks, machines)}
+    written = {"tables.md": markdown(summaries, machines, *searches), "index.html": page(summaries, machines)}
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     for name, text in written.items():
         write_atomically(home / name, text.encode())
     if readme is None:
         return [home / name for name in written]
-    update_readme(readme, blocks)
+    update_readme(readme, summaries)
     return [*(home / name for name in written), Path(readme)]

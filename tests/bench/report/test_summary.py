@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dcadl.bench.markdown import difference_text, markdown
-from dcadl.bench.summary import paired_difference, summarise
+from dcadl.bench.report.markdown import difference_text, markdown
+from dcadl.bench.report.summary import paired_difference, summarise
 
 ENVIRONMENT = {"processor": "p", "cores": 1, "memory_gb": 1, "system": "s", "python": "3", "versions": {}}
 
@@ -29,7 +29,7 @@ def _record(label, seed, accuracy, **more):
     } | more
 
 
-def _block(*found):
+def _summarise_one(*found):
     return summarise(list(found))[0]
 
 
@@ -64,9 +64,9 @@ def test_one_common_seed_gives_no_difference():
 def test_a_clear_difference_is_bold_and_none_at_all_is_not():
     clear = [_record("PatchRidge", s, 0.5 + 0.001 * s) for s in range(5)]
     same = [_record("RandomAtoms", s, 0.9) for s in range(5)]
-    block = _block(*[_record("DCADL", s, 0.9) for s in range(5)], *clear, *same)
+    summary = _summarise_one(*[_record("DCADL", s, 0.9) for s in range(5)], *clear, *same)
 
-    texts = {row.label: difference_text(row) for row in block.rows}
+    texts = {row.label: difference_text(row) for row in summary.rows}
 
     assert texts["PatchRidge"].startswith("**+")
     assert texts["RandomAtoms"] == "+0.00"
@@ -77,30 +77,30 @@ def test_a_clear_difference_is_bold_and_none_at_all_is_not():
 def test_the_same_step_in_three_seeds_is_no_proof(samples, bold):
     """Differences without any spread: of one test sample in a thousand, and of fifty."""
     shared = {"n_train": 1000, "n_test": 1000}
-    block = _block(
+    summary = _summarise_one(
         *[_record("DCADL", s, 0.9, **shared) for s in range(3)],
         *[_record("PatchRidge", s, 0.9 - samples / 1000, **shared) for s in range(3)],
     )
 
-    assert difference_text(block.rows[1]).startswith("**") is bold
+    assert difference_text(summary.rows[1]).startswith("**") is bold
 
 
 def test_atoms_of_each_class_are_counted_together():
     record = _record("DPL", 0, 0.9, method="DPL", params={"n_atoms": 7}, test_counts=[5, 5, 5])
 
-    assert _block(record).rows[0].atoms == 21
+    assert _summarise_one(record).rows[0].atoms == 21
 
 
 @pytest.mark.parametrize("order", [("paper", "tuned"), ("tuned", "paper")])
 def test_a_tuned_record_counts_before_another(order):
     accuracy = {"paper": 0.1, "tuned": 0.9}
-    row = _block(*(_record("DCADL", 0, accuracy[source], source=source) for source in order)).rows[0]
+    row = _summarise_one(*(_record("DCADL", 0, accuracy[source], source=source) for source in order)).rows[0]
 
     assert row.values("accuracy") == [0.9]
 
 
 def test_a_later_record_of_the_same_seed_counts():
-    row = _block(_record("DCADL", 0, 0.1), _record("DCADL", 0, 0.9)).rows[0]
+    row = _summarise_one(_record("DCADL", 0, 0.1), _record("DCADL", 0, 0.9)).rows[0]
 
     assert row.values("accuracy") == [0.9]
 
@@ -108,7 +108,7 @@ def test_a_later_record_of_the_same_seed_counts():
 def test_a_failed_row_stays_in_the_table_with_its_error():
     failed = {**_record("DPL", 0, None), "status": "failed", "error": "ValueError: too small"}
 
-    text = markdown([_block(_record("DCADL", 0, 0.9), failed)], [])
+    text = markdown([_summarise_one(_record("DCADL", 0, 0.9), failed)], [])
 
     assert "| DPL | failed |" in text
     assert "DPL failed: ValueError: too small" in text
@@ -131,6 +131,8 @@ def test_the_papers_rows_that_nobody_ran_are_in_the_table_all_the_same():
     ],
 )
 def test_a_row_says_for_how_many_seeds_it_was_tuned(sources, title):
-    block = _block(*(_record("DCADL", seed, 0.9, source=source) for seed, source in enumerate(sources)))
+    summary = _summarise_one(
+        *(_record("DCADL", seed, 0.9, source=source) for seed, source in enumerate(sources))
+    )
 
-    assert next(row for row in block.rows if row.label == "DCADL").title == title
+    assert next(row for row in summary.rows if row.label == "DCADL").title == title

@@ -2,19 +2,19 @@
 
 import pytest
 
-from dcadl.bench.readme import BEGIN, END, short_table, update_readme
 from dcadl.bench.records import read
-from dcadl.bench.summary import summarise
+from dcadl.bench.report.readme import BEGIN, END, short_table, update_readme
+from dcadl.bench.report.summary import summarise
 
 
 def test_only_what_stands_between_the_markers_is_replaced(recorded, tmp_path):
-    path, blocks = tmp_path / "README.md", summarise(read(recorded))
+    path, summaries = tmp_path / "README.md", summarise(read(recorded))
     path.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
 
     for _ in range(2):
-        update_readme(path, blocks)
+        update_readme(path, summaries)
 
-    assert path.read_text() == f"before\n{BEGIN}\n{short_table(blocks)}\n{END}\nafter\n"
+    assert path.read_text() == f"before\n{BEGIN}\n{short_table(summaries)}\n{END}\nafter\n"
 
 
 def test_the_table_has_each_method_with_its_accuracy_and_says_how_many_splits(recorded):

@@ -1,6 +1,6 @@
 """What tuning cost, as a table."""
 
-from dcadl.bench.searches import searches_section
+from dcadl.bench.report.searches import searches_section
 
 
 def test_a_line_counts_splits_candidates_minutes_and_other_choices(tmp_path):

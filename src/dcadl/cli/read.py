@@ -89,7 +89,7 @@ def left_out(ignored: Sequence[Any], loose: Sequence[Any]) -> str:
     return "; ".join(remarks)
 
 
-def keep_apart(written: dict[str, Path | None], read: dict[str, Path | None]) -> None:
+def refuse_overwrites(written: dict[str, Path | None], read: dict[str, Path | None]) -> None:
     """Before any work: no file that is written may be one that is read, or be written twice."""
     outputs = [(word, path) for word, path in written.items() if path is not None]
     for i, (word, path) in enumerate(outputs):
@@ -101,7 +101,7 @@ def keep_apart(written: dict[str, Path | None], read: dict[str, Path | None]) ->
                 raise ValueError(f"{other} and {word} must be two files; both are {path}.")
 
 
-def place_of(data: str) -> Path | None:
+def data_path(data: str) -> Path | None:
     """The file or folder that `read_data` would read; None where there is none."""
     from dcadl.data.load import find
     from dcadl.data.registry import facts, names

@@ -5,42 +5,42 @@ from __future__ import annotations
 from pathlib import Path
 
 from dcadl.atomic import write_atomically
-from dcadl.bench.markdown import accuracy_text, bar
-from dcadl.bench.summary import Block
+from dcadl.bench.report.markdown import accuracy_text, bar
+from dcadl.bench.report.summary import DatasetSummary
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
-def short_table(blocks: list[Block]) -> str:
+def short_table(summaries: list[DatasetSummary]) -> str:
     """Accuracy of each method on each data set, the paper's figure in brackets where it reports one."""
-    labels = list(dict.fromkeys(row.label for block in blocks for row in block.rows))
-    head = ["Accuracy %", *(block.title for block in blocks)]
+    labels = list(dict.fromkeys(row.label for summary in summaries for row in summary.rows))
+    head = ["Accuracy %", *(summary.title for summary in summaries)]
     lines = [bar(head), bar(["---"] * len(head))]
-    lines += [bar([label, *(_cell(block, label) for block in blocks)]) for label in labels]
-    return "\n".join([*lines, "", _note(blocks)])
+    lines += [bar([label, *(_cell(summary, label) for summary in summaries)]) for label in labels]
+    return "\n".join([*lines, "", _note(summaries)])
 
 
-def update_readme(path: str | Path, blocks: list[Block]) -> None:
+def update_readme(path: str | Path, summaries: list[DatasetSummary]) -> None:
     """Put the table between the markers of a Markdown file; all else stays."""
     text = Path(path).read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{path} must hold the lines {BEGIN} and {END}, between which the table goes.")
-    write_atomically(Path(path), f"{before}{begin}\n{short_table(blocks)}\n{end}{after}".encode())
+    write_atomically(Path(path), f"{before}{begin}\n{short_table(summaries)}\n{end}{after}".encode())
 
 
-def _cell(block: Block, label: str) -> str:
-    row = next((row for row in block.rows if row.label == label), None)
+def _cell(summary: DatasetSummary, label: str) -> str:
+    row = next((row for row in summary.rows if row.label == label), None)
     if row is None:
         return "–"
     reported = row.reported
-    shown = reported is not None and reported.get("comparable", True) and block.comparable
+    shown = reported is not None and reported.get("comparable", True) and summary.comparable
     return accuracy_text(row) + (f" ({reported['accuracy']:.2f})" if shown and reported else "")
 
 
-def _note(blocks: list[Block]) -> str:
-    repeats = [len(row.records) for block in blocks for row in block.rows if row.records]
+def _note(summaries: list[DatasetSummary]) -> str:
+    repeats = [len(row.records) for summary in summaries for row in summary.rows if row.records]
     if not repeats:
         return "No run has succeeded yet."
     span = str(max(repeats)) if min(repeats) == max(repeats) else f"{min(repeats)} to {max(repeats)}"

@@ -1,0 +1,8 @@
+"""Searches on one thread."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(one_thread):
+    pass
