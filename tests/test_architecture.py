@@ -11,17 +11,21 @@ SOURCE = Path(__file__).parents[1] / "src" / "dcadl"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # Each room and the rooms it may import from, itself included.
+CORE = {"arrays", "ops", "solvers", "estimators"}
 MAY_IMPORT = {
-    "arrays": set(),
+    "atomic": set(),
+    "arrays": {"arrays"},
     "ops": {"arrays", "ops"},
     "solvers": {"arrays", "ops", "solvers"},
-    "data": {"arrays", "ops", "data"},
-    "estimators": {"arrays", "ops", "solvers", "estimators"},
-    "plot": {"arrays", "ops", "solvers", "estimators", "plot"},
-    "deploy": {"arrays", "ops", "solvers", "estimators", "deploy"},
-    "bench": {"arrays", "ops", "solvers", "estimators", "data", "plot", "bench"},
-    "cli": {"arrays", "ops", "solvers", "estimators", "data", "plot", "deploy", "bench", "cli"},
+    "estimators": CORE | {"atomic"},
+    "data": {"atomic", "data"},
+    "features": {"atomic", "ops", "data", "features"},
+    "plot": CORE | {"plot"},
+    "deploy": CORE | {"atomic", "features", "data", "deploy"},
+    "bench": CORE | {"atomic", "data", "features", "plot", "deploy", "bench"},
+    "cli": CORE | {"atomic", "data", "features", "plot", "deploy", "bench", "cli"},
 }
+LINES_IN_A_FILE, LINES_IN_A_FUNCTION = 350, 35
 FRAMEWORKS = {"torch", "cupy", "sklearn", "matplotlib", "dask", "distributed"}
 
 
@@ -71,9 +75,12 @@ FRAMEWORKS_OF = {
 }  # what these solvers are made of
 
 
-@every(FILES)
+TOO_LONG_STILL = {SOURCE / "estimators" / "dcadl.py"}  # being split; may only shrink
+
+
+@every([f for f in FILES if f not in TOO_LONG_STILL])
 def test_files_fit_in_one_sitting(path):
-    assert len(path.read_text().splitlines()) <= 400
+    assert len(path.read_text().splitlines()) <= LINES_IN_A_FILE
 
 
 @every(FILES)
@@ -83,7 +90,7 @@ def test_functions_fit_on_a_screen(path):
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef) and node.name != "__init__"
         for length in [_body_length(node)]
-        if length > 40
+        if length > LINES_IN_A_FUNCTION
     ]
 
     assert not long
