@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dcadl.cli.inputs import PIXEL_TOP
+from dcadl.cli.read import PIXEL_TOP
 from dcadl.cli.predict import Model
 from dcadl.cli.terminal import clean_exit, size_text
 
