@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dcadl.cli.read import PIXEL_TOP
 from dcadl.cli.predict import Model
+from dcadl.cli.read import PIXEL_TOP
 from dcadl.cli.terminal import clean_exit, size_text
 
 
