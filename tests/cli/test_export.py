@@ -47,3 +47,21 @@ def test_a_method_that_cannot_be_exported_is_refused(call, refused, folder, tmp_
     call("fit", folder, "-o", path, "--method", "dpl", "--param", "n_atoms=3", "--param", "max_iter=2")
 
     assert "DPL cannot be exported" in refused("export", path, "--onnx", tmp_path / "model.onnx")
+
+
+def test_a_c_header_is_written_and_with_8_bits_its_loss_is_measured(call, model, folder, tmp_path):
+    path = tmp_path / "stripes.h"
+
+    result = call("export", model, "--c", path, "--int8", "--data", folder)
+
+    assert result.exit_code == 0, result.output
+    assert "int stripes_predict(const unsigned char *pixels, float *scores)" in path.read_text()
+    assert "of 36 samples right" in result.stdout
+
+
+def test_8_bits_need_data_to_measure_their_loss_on(refused, model, tmp_path):
+    assert "needs --data" in refused("export", model, "--c", tmp_path / "m.h", "--int8")
+
+
+def test_an_export_does_not_overwrite_its_model(refused, model):
+    assert "would overwrite MODEL" in refused("export", model, "--onnx", model)

@@ -39,7 +39,8 @@ MODELS = {
 }
 SOME = ("dcadl-centred", "patch-ridge", "pcanet-two", "adlsvm")
 CASES = [(name, "grey") for name in MODELS] + [(name, form) for name in SOME for form in ("colour", "two")]
-EVERY_CASE = pytest.mark.parametrize(("name", "form"), [*CASES, ("dcadl-line", "line")], ids="-".join)
+CASES += [("dcadl-line", "line")]
+EVERY_CASE = pytest.mark.parametrize(("name", "form"), CASES, ids=[" ".join(names) for names in CASES])
 
 
 class Case(NamedTuple):
@@ -63,10 +64,15 @@ def case(name: str, form: str = "grey") -> Case:
     return Case(model, X[-100:], random_samples(X.shape[1:]))
 
 
-def digits() -> tuple[np.ndarray, np.ndarray]:
+def digits(part: slice = slice(600)) -> tuple[np.ndarray, np.ndarray]:
     """600 of scikit-learn's digits, (n, 8, 8) float32 in [0, 1]."""
     bunch = load_digits()
-    return (bunch.images[:600] / 16).astype(np.float32), bunch.target[:600]
+    return (bunch.images[part] / 16).astype(np.float32), bunch.target[part]
+
+
+def unseen_digits() -> tuple[np.ndarray, np.ndarray]:
+    """The others."""
+    return digits(slice(600, None))
 
 
 def _colour() -> tuple[np.ndarray, np.ndarray]:

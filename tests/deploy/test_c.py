@@ -1,0 +1,155 @@
+"""C headers against the library: compiled by gcc and clang without a warning, run under sanitizers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from deploy_models import CASES, EVERY_CASE, case, centred, class_scores, unseen_digits
+
+from dcadl.deploy.c_header import c_header, to_c
+from dcadl.deploy.quantise import Int8Loss, int8_loss, quantised
+from dcadl.deploy.reference import run
+from dcadl.deploy.translate import operations_of
+
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-O0"]
+SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+INT8 = [("dcadl-centred", "grey"), ("patch-ridge", "grey"), ("pcanet-two", "grey"), ("adlsvm", "grey")]
+MAIN = """
+#include <stdio.h>
+#include <stdlib.h>
+INCLUDES
+static int (*const on_floats[])(const float *, float *) = {FLOATS};
+static int (*const on_bytes[])(const unsigned char *, float *) = {BYTES};
+static const int sizes[][2] = {SIZES};
+
+int main(int argc, char **argv) {
+    static float values[4096], scores[64];
+    static unsigned char bytes[4096];
+    const int which = argc > 1 ? atoi(argv[1]) : 0;
+    const size_t size = (size_t)sizes[which][0], classes = (size_t)sizes[which][1];
+    while (argc > 2 ? fread(bytes, 1, size, stdin) == size : fread(values, 4, size, stdin) == size) {
+        const int best = argc > 2 ? on_bytes[which](bytes, scores) : on_floats[which](values, scores);
+        const float label = (float)best;
+        fwrite(&label, sizeof label, 1, stdout);
+        fwrite(scores, sizeof(float), classes, stdout);
+    }
+    return 0;
+}
+"""
+
+
+def programs():
+    plain = [operations_of(case(*which).model) for which in CASES]
+    return plain, [operations_of(case(*which).model) for which in INT8]
+
+
+@pytest.fixture(scope="module", params=["gcc", "clang"])
+def executable(request, tmp_path_factory):
+    """One program with every model's header in it."""
+    compiler = shutil.which(request.param)
+    if compiler is None:
+        pytest.skip(f"{request.param} is not installed")
+    folder = tmp_path_factory.mktemp(request.param)
+    plain, small = programs()
+    headers = [c_header(p, f"m{i}") for i, p in enumerate(plain)]
+    headers += [c_header(p, f"m{len(plain) + i}", Int8Loss(1, 1, 1)) for i, p in enumerate(small)]
+    for i, header in enumerate(headers):
+        (folder / f"m{i}.h").write_text(header)
+    names = [f"m{i}" for i in range(len(headers))]
+    sizes = [f"{{{name}_PIXELS, {name}_CLASSES}}" for name in names]
+    text = MAIN.replace("INCLUDES", "\n".join(f'#include "{name}.h"' for name in names))
+    text = text.replace("FLOATS", ", ".join(f"{name}_predict_float" for name in names))
+    text = text.replace("BYTES", ", ".join(f"{name}_predict" for name in names))
+    (folder / "main.c").write_text(text.replace("SIZES", ", ".join(sizes)))
+    command = [compiler, *STRICT, *SANITIZED, "main.c", "-o", "main", "-lm"]
+    built = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return folder / "main"
+
+
+def answers(executable, which, X, *, as_bytes=False):
+    """Indices of classes and scores from the compiled program."""
+    words = [executable, str(which), *(["bytes"] if as_bytes else [])]
+    done = subprocess.run(words, input=X.tobytes(), capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    rows = np.frombuffer(done.stdout, dtype=np.float32).reshape(len(X), -1)
+    return rows[:, 0].astype(int), rows[:, 1:]
+
+
+@EVERY_CASE
+def test_compiled_code_gives_what_the_model_gives(executable, name, form):
+    model, *batches = case(name, form)
+
+    for X in batches:
+        best, scores = answers(executable, CASES.index((name, form)), X)
+        np.testing.assert_array_equal(model.classes_[best], model.predict(X))
+        np.testing.assert_allclose(centred(scores), class_scores(model, X), atol=1e-4)
+
+
+@pytest.mark.parametrize("which", range(len(INT8)), ids=["-".join(names) for names in INT8])
+def test_weights_in_8_bits_give_what_the_rounded_operations_give(executable, which):
+    model, real, _ = case(*INT8[which])
+
+    best, scores = answers(executable, len(CASES) + which, real)
+
+    expected = run(quantised(operations_of(model)), real)
+    np.testing.assert_array_equal(model.classes_[best], expected.labels)
+    np.testing.assert_allclose(scores, expected.scores, atol=1e-4)
+
+
+def test_bytes_are_read_as_their_values(executable):
+    model, real, _ = case("dcadl-raw")
+    X = np.rint(real * 16).astype(np.uint8)
+
+    _, scores = answers(executable, CASES.index(("dcadl-raw", "grey")), X, as_bytes=True)
+
+    np.testing.assert_allclose(scores, model.decision_function(X.astype(np.float32)), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["dcadl", "dcadl-centred", "patch-ridge", "pcanet", "sadl"])
+def test_8_bits_cost_at_most_half_a_point(name):
+    X, y = unseen_digits()
+
+    loss = int8_loss(operations_of(case(name).model), X, y)
+
+    assert loss.n == len(y)
+    assert loss.int8_accuracy >= loss.accuracy - 0.005
+
+
+def test_the_header_needs_no_memory_manager_and_of_the_mathematics_only_a_root(tmp_path):
+    to_c(case("dcadl-centred").model, tmp_path / "my model.h")
+    text = (tmp_path / "my model.h").read_text()
+
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    called = set(re.findall(r"\b([a-z]\w*)\(", code)) - {"for", "while", "if", "sizeof"}
+    assert {word for word in called if not word.startswith("my_model_")} == {"sqrtf"}
+    assert re.findall(r"#include.*", code) == ["#include <math.h>"]
+
+
+def test_the_sizes_in_the_comment_are_those_of_the_arrays():
+    text = c_header(operations_of(case("dcadl").model), "m")
+
+    flash, ram = (int(re.search(rf"{word} \(.*?\): (\d+) bytes", text)[1]) for word in ("Flash", "RAM"))
+    constants = re.findall(r"static const float \w+\[(\d+)\] =", text)
+    buffers = re.findall(r"static float \w+\[(\d+)\];", text)
+    assert flash == 4 * sum(map(int, constants))
+    assert ram == 4 * (64 + sum(map(int, buffers)))
+
+
+def test_8_bits_are_written_with_their_measured_loss(tmp_path):
+    model, real, _ = case("dcadl")
+
+    loss = to_c(model, tmp_path / "m.h", int8_check=(real, model.predict(real)))
+
+    text = (tmp_path / "m.h").read_text()
+    assert f"accuracy {loss.int8_accuracy:.4f}, with float weights 1.0000, measured on 100 samples" in text
+    assert "signed char m_coef" in text
+
+
+def test_a_name_that_is_no_identifier_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="identifier of C"):
+        to_c(case("dcadl").model, tmp_path / "m.h", name="2 models")
