@@ -75,7 +75,7 @@ def test_data_on_disk_gives_the_model_of_data_in_memory(digits, tmp_path, stored
 @pytest.mark.parametrize("stored", ON_DISK)
 def test_data_on_disk_is_predicted_like_data_in_memory(digits, tmp_path, monkeypatch, stored):
     X, y = digits
-    monkeypatch.setattr("dcadl.estimators.lazy.PART_BYTES", 500 * 64 * 4)  # three parts
+    monkeypatch.setattr("dcadl.estimators.prediction.PART_BYTES", 500 * 64 * 4)  # three parts
     model, there = DCADL(**FAST).fit(X, y), stored(X, tmp_path)
     np.testing.assert_array_equal(model.predict(there), model.predict(X))
     np.testing.assert_allclose(model.decision_function(there), model.decision_function(X), atol=1e-12)

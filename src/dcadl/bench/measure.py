@@ -81,7 +81,7 @@ def patches_given(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
     given = copy.copy(model)
     given.normalize = None
     given.grid_ = Grid((1, rows.shape[1], 1), (1, grid.d), (1, grid.d))
-    given._image_shape = (rows.shape[1],)
+    given.image_shape_ = (rows.shape[1],)
     given.n_features_in_ = rows.shape[1]
     return given, rows
 

@@ -139,7 +139,7 @@ def image_form(model: Any, path: Any) -> ImageForm:
 
 def image_shape(model: Any) -> tuple[int, ...]:
     """The shape of one training sample: (H, W), (H, W, 3) or (length,)."""
-    shape = getattr(model, "_image_shape", None) or getattr(model, "image_shape", None)
+    shape = getattr(model, "image_shape_", None) or getattr(model, "image_shape", None)
     return tuple(shape) if shape else (int(model.n_features_in_),)
 
 

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from dcadl.arrays import Array, check_backend, fetch, send
-from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.inputs import check_number, check_option, fit_rows, one_hot, predict_rows
-from dcadl.estimators.passes import FitReport, warn_if_not_converged
-from dcadl.estimators.patchwise import run_on
+from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.start import gaussian_atoms
+from dcadl.estimators.validation import Training, check_number, check_option, training_data
 from dcadl.ops.codes import soft_threshold
 from dcadl.ops.normalise import unit_rows
 from dcadl.ops.threshold import hard_threshold
 from dcadl.solvers import adl
-from dcadl.solvers.loop import Result, iterate
 
 SHARE_KEPT = 0.3  # of the atoms, where the user gives no sparsity
 
 
-class ADLSVM(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
-):
+class ADLSVM(CodingClassifier):
     """Analysis dictionary learning, then a linear support vector machine on the codes.
 
     Learns atoms Ω of unit length and full rank, without labels, by minimising over Ω and codes X
@@ -131,7 +125,7 @@ class ADLSVM(
         self.backend = backend
         self.random_state = random_state
 
-    @with_callbacks
+    @fitting
     def fit(self, X: Any, y: Any) -> ADLSVM:
         """Learn the atoms, then the support vector machine.
 
@@ -145,43 +139,46 @@ class ADLSVM(
         self
         """
         self._check_parameters()
-        X, y, self._image_shape = fit_rows(self, X, y)
-        self.classes_, _ = one_hot(y, X.dtype)
+        data = training_data(self, X, y)
+        rows, lam1 = data.rows, float(self.lam1) if self.penalty == "l1" else 0.0
         rng = check_random_state(self.random_state)
-        m = len(X) if self.n_atoms is None else self.n_atoms
-        self.sparsity_ = self._entries(m)
-        first = gaussian_atoms(m, X.shape[1], rng).astype(X.dtype)
+        m = len(rows) if self.n_atoms is None else self.n_atoms
+        first = gaussian_atoms(m, rows.shape[1], rng).astype(rows.dtype)
         seed = rng.randint(2**31 - 1)  # one for all passes: whoever watches them changes nothing
-        report = FitReport(self, self.max_iter, X, y, None)
-
-        result = self._learn(
-            X, first, lambda state: report.after_pass(lambda: self._fitted(X, y, state, seed))
+        sparsify = partial(self._sparsify, self._entries(m))
+        problem = adl.pose(unit_rows(send(rows, self.backend)), sparsify, lam1, float(self.beta))
+        return self._fit_by_passes(
+            data,
+            partial(adl.step, problem),
+            adl.start(problem, send(first, self.backend)),
+            adl.last_value,
+            keep=lambda model, state: model._keep(data, state, seed),
+            tol=self.tol,
+            settled=lambda state: self.tol > 0 and adl.settled(state, self.tol),
         )
-        self.__dict__.update(self._fitted(X, y, result.state, seed))
-        self.objective_ = np.asarray(result.state.seen)
-        self.n_iter_ = result.n_iter
-        warn_if_not_converged("ADLSVM", result, self.tol)
-        report.end()
-        return self
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Codes of X, one row per sample: thresholded responses to the atoms."""
-        check_is_fitted(self)
-        return self._codes(predict_rows(self, X, self._image_shape), self.atoms_)
+    def _keep(self, data: Training, state: adl.State, seed: int) -> None:
+        atoms = fitted_array(state.Omega)
+        T = self._entries(len(atoms))
+        svm = LinearSVC(C=self.C, random_state=seed, max_iter=10_000)
+        svm.fit(self._codes_by(data.rows, atoms, T), data.y)
+        self.classes_, self.image_shape_ = data.classes, data.image_shape
+        self.atoms_, self.sparsity_ = atoms, T
+        self.coef_ = fitted_array(svm.coef_, atoms.dtype)
+        self.intercept_ = np.atleast_1d(svm.intercept_).astype(atoms.dtype)
+        self.objective_ = np.asarray(state.seen)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each class; for two classes that of the second."""
-        scores = self.transform(X) @ self.coef_.T + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
+    def _scores(self, rows: Array) -> np.ndarray:
+        scores = self._codes(rows) @ self.coef_.T + self.intercept_
+        return np.hstack([-scores, scores]) / 2 if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the highest score."""
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+    def _codes(self, rows: Array) -> np.ndarray:
+        """Thresholded responses to the atoms."""
+        return self._codes_by(rows, self.atoms_, self.sparsity_)
 
-    def save(self, path: Any) -> None:
-        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
-        save(self, path)
+    def _codes_by(self, rows: Array, atoms: np.ndarray, T: int) -> np.ndarray:
+        x, Omega = on_backend(self.backend, rows, atoms)
+        return fetch(self._sparsify(T, unit_rows(x) @ Omega.T))
 
     def _check_parameters(self) -> None:
         for name in ("n_atoms", "sparsity"):
@@ -201,53 +198,16 @@ class ADLSVM(
             return m
         return min(m, max(1, int(SHARE_KEPT * m)) if self.sparsity is None else self.sparsity)
 
-    def _sparsify(self, responses: Array) -> Array:
+    def _sparsify(self, T: int, responses: Array) -> Array:
         if self.penalty == "l1":
             return soft_threshold(responses, float(self.lam1))
-        return hard_threshold(responses, self.sparsity_)
-
-    def _learn(self, X: np.ndarray, first: np.ndarray, tell: Callable[[adl.State], bool]) -> Result:
-        lam1 = float(self.lam1) if self.penalty == "l1" else 0.0
-        problem = adl.pose(unit_rows(send(X, self.backend)), self._sparsify, lam1, float(self.beta))
-
-        def ended(t: int, state: adl.State) -> bool:
-            return tell(state) or (self.tol > 0 and adl.settled(state, self.tol))
-
-        result = iterate(
-            lambda state: adl.step(problem, state),
-            adl.start(problem, send(first, self.backend)),
-            adl.last_value,
-            max_iter=self.max_iter,
-            tol=-np.inf,  # the objective may rise: `settled` judges, not its decrease
-            watch=ended,
-        )
-        done = result.n_iter < self.max_iter or self.tol == 0 or adl.settled(result.state, self.tol)
-        return result._replace(converged=done)
-
-    def _fitted(self, X: np.ndarray, y: np.ndarray, state: adl.State, seed: int) -> dict[str, np.ndarray]:
-        atoms = fetch(state.Omega)
-        svm = LinearSVC(C=self.C, random_state=seed, max_iter=10_000).fit(self._codes(X, atoms), y)
-        return {
-            "atoms_": atoms,
-            "coef_": np.ascontiguousarray(svm.coef_, dtype=X.dtype),
-            "intercept_": np.atleast_1d(svm.intercept_).astype(X.dtype),
-        }
-
-    def _codes(self, X: np.ndarray, atoms: np.ndarray) -> np.ndarray:
-        def code(x: Array, Omega: Array) -> Array:
-            return self._sparsify(unit_rows(x) @ Omega.T)
-
-        return run_on(self.backend, code, X, atoms)
+        return hard_threshold(responses, T)
 
     @property
     def _n_features_out(self) -> int:
         return len(self.atoms_)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
     def _saved(self) -> SavedModel:
-        """What a model file must hold for this class."""
         machines = 1 if len(self.classes_) == 2 else len(self.classes_)
         return SavedModel(
             {
@@ -256,5 +216,5 @@ class ADLSVM(
                 "intercept_": (machines,),
                 "objective_": (None,),
             },
-            ("sparsity_", "n_iter_", "n_features_in_", "_image_shape"),
+            ("sparsity_", "n_iter_", "n_features_in_", "image_shape_"),
         )

@@ -162,7 +162,7 @@ def identity_of(model: Any, y: np.ndarray, weight: np.ndarray | None, dtype: Any
     return {
         "params": {name: repr(value) for name, value in params.items()},
         "seed": int(seed) if isinstance(seed, int | np.integer) else None,
-        "shape": list(model._image_shape),
+        "shape": list(model.image_shape_),
         "labels": [names.tolist(), len(y), zlib.crc32(index.tobytes())],
         "weight": None if weight is None else zlib.crc32(weight.tobytes()),
         "dtype": np.dtype(dtype).name,

@@ -1,8 +1,8 @@
-"""Dask arrays at the door: checked, numbered and weighed where they lie; predicted lazily."""
+"""Dask arrays at the door: checked, numbered and weighed where they lie."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,8 +12,9 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from dcadl.estimators.inputs import check_number, fit_rows, grid_of
 from dcadl.estimators.learn import Parts
+from dcadl.estimators.prediction import along_samples, is_dask
+from dcadl.estimators.validation import check_number, fit_rows, grid_of
 from dcadl.solvers.cluster import Block, ClusterWalk, blocks
 from dcadl.solvers.sources import Labels
 
@@ -28,17 +29,12 @@ class Scattered(NamedTuple):
     intercept: np.ndarray
 
 
-def is_dask(X: Any) -> bool:
-    """Whether X is a dask array."""
-    return type(X).__module__.startswith("dask.")
-
-
 def scatter(model: Any, X: Any, y: Any, sample_weight: Any) -> Scattered:
     """Blocks of X computed on the workers, each beside its labels; only counts of labels come home."""
     client = _client()
-    X = _along_samples(X)
+    X = along_samples(X)
     first, _, shape = fit_rows(model, np.zeros((1, *X.shape[1:]), X.dtype), [0])
-    model.grid_, model._image_shape = grid_of(model, shape), shape
+    model.grid_, model.image_shape_ = grid_of(model, shape), shape
     ys = _beside(client, y, X, "y")
     counted = client.gather(client.map(partial(np.unique, return_counts=True), ys, pure=False))
     classes, counts = _add_up(counted)
@@ -66,19 +62,6 @@ def parts_on_cluster(model: Any, data: Scattered) -> Iterator[Parts]:
     yield Parts(held, ClusterWalk(data.client), data.intercept.dtype)
 
 
-def map_lazily(function: Callable[[Any], np.ndarray], X: Any, width: int | None, dtype: Any) -> Any:
-    """`function` of each block, not yet computed; `width` columns, or None for one value per image."""
-    X = _along_samples(X)
-    tail = () if width is None else (width,)
-    return X.map_blocks(
-        function,
-        drop_axis=list(range(1, X.ndim)),
-        new_axis=None if width is None else 1,
-        chunks=(X.chunks[0], *((w,) for w in tail)),
-        meta=np.empty((0, *tail), dtype),
-    )
-
-
 def _client() -> Any:
     try:
         from distributed import default_client
@@ -90,20 +73,6 @@ def _client() -> Any:
         raise ValueError(
             "X is a dask array, and no client is active: make one with dask.distributed.Client()."
         ) from None
-
-
-def _along_samples(X: Any) -> Any:
-    """X with whole images in every block."""
-    if X.ndim not in (2, 3, 4) or np.dtype(X.dtype).kind not in "fiub":
-        raise ValueError(
-            f"X must hold rows (n, values) or images (n, H, W[, channels]) of numbers; got shape {X.shape} "
-            f"of {X.dtype}."
-        )
-    if any(np.isnan(size) for size in X.shape):
-        raise ValueError("The chunks of X have unknown sizes; call X.compute_chunk_sizes() first.")
-    if X.shape[0] == 0:
-        raise ValueError("Found array with 0 sample(s): X must hold at least one.")
-    return X.rechunk(dict.fromkeys(range(1, X.ndim), -1)) if max(X.numblocks[1:]) > 1 else X
 
 
 def _beside(client: Any, values: Any, X: Any, name: str) -> list[Any]:

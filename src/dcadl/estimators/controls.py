@@ -5,28 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from dcadl.arrays import Array, check_backend, fetch, send
-from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.inputs import (
-    check_number,
-    class_shares,
-    fit_rows,
-    grid_of,
-    one_hot,
-    predict_rows,
-    sample_weights,
-)
-from dcadl.estimators.patchwise import atom_shape, coded, coded_scores, decision, labels, leave_on, run_on
+from dcadl.arrays import Array, check_backend, send
+from dcadl.estimators.base import Classifier, PatchClassifier, fitted_array, fitting
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.prediction import atom_shape, coded, on_backend
 from dcadl.estimators.start import gaussian_atoms
+from dcadl.estimators.validation import check_number, class_shares, fit_rows, grid_of, one_hot, sample_weights
 from dcadl.ops.codes import by_image
 from dcadl.ops.ridge import ridge
 from dcadl.solvers.chunks import map_patches
 
 
-class PatchRidge(ClassifierMixin, BaseEstimator):
+class PatchRidge(Classifier):
     """Ridge regression from normalised patches to labels: DCADL without a dictionary.
 
     Minimises ½‖Y − WX̄‖² + ½λ‖W‖², X̄ the patches of an image in one row, Y less the
@@ -65,54 +56,36 @@ class PatchRidge(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.backend = backend
 
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PatchRidge:
         """Solve the ridge regression."""
-        check_number("lam", self.lam, 0, above=True)
-        check_backend(self.backend)
-        X, y, shape = fit_rows(self, X, y)
-        self.grid_ = grid_of(self, shape)
-        self._image_shape = shape
-        self.classes_, Y = one_hot(y, X.dtype)
-        weight = sample_weights(sample_weight, self.class_weight, y, X.dtype)
-        features = map_patches(by_image, send(X, self.backend), self.grid_, self.normalize)
-        self.intercept_ = class_shares(Y, weight)
-        self.coef_ = _ridge_classifier(features, Y - self.intercept_, self.lam, weight, self.backend)
+        self._check_parameters()
+        rows, y, shape = fit_rows(self, X, y)
+        grid = grid_of(self, shape)
+        classes, Y = one_hot(y, rows.dtype)
+        weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
+        features = map_patches(by_image, send(rows, self.backend), grid, self.normalize)
+        intercept = class_shares(Y, weight)
+        W = _ridge_classifier(features, Y - intercept, self.lam, weight, self.backend)
+        self.classes_, self.image_shape_, self.grid_ = classes, shape, grid
+        self.coef_, self.intercept_ = W, intercept
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each class; for two classes the second's less the first's."""
-        return decision(self._scores(X))
+    def _scores(self, rows: Array) -> Array:
+        x, W, b = on_backend(self.backend, rows, self.coef_, self.intercept_)
+        return map_patches(lambda P: by_image(P) @ W.T + b, x, self.grid_, self.normalize)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the highest score."""
-        return labels(self._scores(X), self.classes_)
-
-    def save(self, path: Any) -> None:
-        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
-        save(self, path)
-
-    def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-
-        def score(x: Array, W: Array) -> Array:
-            return map_patches(lambda P: by_image(P) @ W.T, x, self.grid_, self.normalize)
-
-        return (
-            run_on(self.backend, score, predict_rows(self, X, self._image_shape), self.coef_)
-            + self.intercept_
-        )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
+    def _check_parameters(self) -> None:
+        check_number("lam", self.lam, 0, above=True)
+        check_backend(self.backend)
 
     def _saved(self) -> SavedModel:
-        """What a model file must hold for this class."""
         C = len(self.classes_)
         arrays = {"coef_": (C, self.grid_.p * self.grid_.d), "intercept_": (C,)}
-        return SavedModel(arrays, ("n_features_in_", "grid_", "_image_shape"))
+        return SavedModel(arrays, ("n_features_in_", "grid_", "image_shape_"))
 
 
-class RandomAtoms(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):
+class RandomAtoms(PatchClassifier):
     """Random atoms of unit length, then ridge regression on the shrunken responses: DCADL unlearned.
 
     Parameters
@@ -153,74 +126,42 @@ class RandomAtoms(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerM
         self.backend = backend
         self.random_state = random_state
 
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RandomAtoms:
         """Draw the atoms and solve the ridge regression on their responses."""
+        self._check_parameters()
+        rows, y, shape = fit_rows(self, X, y)
+        grid = grid_of(self, shape)
+        classes, Y = one_hot(y, rows.dtype)
+        weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
+        Omega = gaussian_atoms(self.n_atoms, grid.d, self.random_state).astype(rows.dtype)
+        x, there = on_backend(self.backend, rows, Omega)
+        features = coded(x, grid, self.normalize, there, float(self.lam1))
+        intercept = class_shares(Y, weight)
+        W = _ridge_classifier(features, Y - intercept, self.lam, weight, self.backend)
+        self.classes_, self.image_shape_, self.grid_ = classes, shape, grid
+        self.atoms_ = Omega.reshape(-1, *atom_shape(grid, shape))
+        self.coef_, self.intercept_ = W, intercept
+        return self
+
+    def _check_parameters(self) -> None:
         check_number("n_atoms", self.n_atoms, 1, whole=True)
         check_number("lam1", self.lam1, 0)
         check_number("lam", self.lam, 0, above=True)
         check_backend(self.backend)
-        X, y, shape = fit_rows(self, X, y)
-        self.grid_ = grid_of(self, shape)
-        self._image_shape = shape
-        self.classes_, Y = one_hot(y, X.dtype)
-        weight = sample_weights(sample_weight, self.class_weight, y, X.dtype)
-        Omega = gaussian_atoms(self.n_atoms, self.grid_.d, self.random_state).astype(X.dtype)
-        features = coded(
-            send(X, self.backend), self.grid_, self.normalize, send(Omega, self.backend), self.lam1
-        )
-        self.atoms_ = Omega.reshape(-1, *atom_shape(self.grid_, shape))
-        self.intercept_ = class_shares(Y, weight)
-        self.coef_ = _ridge_classifier(features, Y - self.intercept_, self.lam, weight, self.backend)
-        return self
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Codes of X, one row per image: shrunken responses to the atoms, patch first, then atom."""
-        check_is_fitted(self)
-        rows = predict_rows(self, X, self._image_shape)
-        Omega = self.atoms_.reshape(len(self.atoms_), -1)
-        return run_on(
-            self.backend, lambda x, a: coded(x, self.grid_, self.normalize, a, self.lam1), rows, Omega
-        )
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each class; for two classes the second's less the first's."""
-        return decision(self._scores(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the highest score."""
-        return labels(self._scores(X), self.classes_)
-
-    def save(self, path: Any) -> None:
-        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
-        save(self, path)
-
-    def _scores(self, X: Any) -> Array:
-        check_is_fitted(self)
-
-        def score(x: Array, Omega: Array, W: Array, b: Array) -> Array:
-            return coded_scores(x, self.grid_, self.normalize, Omega, self.lam1, W) + b
-
-        rows = predict_rows(self, X, self._image_shape)
-        Omega = self.atoms_.reshape(len(self.atoms_), -1)
-        return leave_on(self.backend, score, rows, Omega, self.coef_, self.intercept_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.coef_.shape[1]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
+    def _threshold(self) -> float:
+        return float(self.lam1)
 
     def _saved(self) -> SavedModel:
-        """What a model file must hold for this class."""
         m = self.n_atoms
         return SavedModel(
             {
-                "atoms_": (m, *atom_shape(self.grid_, self._image_shape)),
+                "atoms_": (m, *atom_shape(self.grid_, self.image_shape_)),
                 "coef_": (len(self.classes_), self.grid_.p * m),
                 "intercept_": (len(self.classes_),),
             },
-            ("n_features_in_", "grid_", "_image_shape"),
+            ("n_features_in_", "grid_", "image_shape_"),
         )
 
 
@@ -228,4 +169,4 @@ def _ridge_classifier(
     features: Array, Y: np.ndarray, lam: float, weight: np.ndarray | None, backend: str
 ) -> np.ndarray:
     sent = None if weight is None else send(weight, backend)
-    return np.ascontiguousarray(fetch(ridge(features, send(Y, backend), lam, sent)).T)
+    return fitted_array(ridge(features, send(Y, backend), lam, sent).T)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from dcadl.arrays import Array, check_backend, fetch, send
-from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.inputs import check_number, check_option, fit_rows, grid_of, one_hot, predict_rows
-from dcadl.estimators.passes import FitReport
-from dcadl.estimators.patchwise import decision, labels
+from dcadl.estimators.base import Classifier, fitted_array, fitting
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.validation import Training, check_number, check_option, grid_of, training_data
 from dcadl.ops.normalise import normalised_patches
+from dcadl.ops.patches import Grid
 from dcadl.solvers import convnet
 from dcadl.solvers.chunks import map_patches
-from dcadl.solvers.loop import Result, iterate
 
 
-class ConvNet(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class ConvNet(Classifier):
     """A small convolutional network with DCADL's patch geometry: the control for learning by gradient.
 
     The first layer holds m filters of the size and step of DCADL's patches, each patch normalised first
@@ -121,64 +118,49 @@ class ConvNet(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.backend = backend
         self.random_state = random_state
 
-    @with_callbacks
+    @fitting
     def fit(self, X: Any, y: Any) -> ConvNet:
         """Train the network; X and y as in `DCADL.fit`."""
         self._check_parameters()
-        X, y, shape = fit_rows(self, X, y)
-        self.grid_ = grid_of(self, shape)
-        self._image_shape = shape
-        self.classes_, Y = one_hot(y, X.dtype)
-        report = FitReport(self, self.max_iter, X, y, None)
-        result = self._train(X, Y, report)
-        self.__dict__.update(self._fitted(result.state))
-        self.objective_ = np.asarray(result.state.losses)
-        self.n_iter_ = result.n_iter
-        report.end()
-        return self
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each class; for two classes the second's less the first's."""
-        return decision(self._scores(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the highest score."""
-        return labels(self._scores(X), self.classes_)
-
-    def save(self, path: Any) -> None:
-        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
-        save(self, path)
-
-    def _train(self, X: np.ndarray, Y: np.ndarray, report: FitReport) -> Result:
+        data = training_data(self, X, y)
+        grid = grid_of(self, data.image_shape)
         rng = check_random_state(self.random_state)
-        weights = _he_weights(self, Y.shape[1], X.dtype, rng)
+        weights = _he_weights(self, grid, len(data.classes), data.rows.dtype, rng)
         problem = convnet.Problem(
-            send(normalised_patches(X, self.grid_, self.normalize), self.backend),
-            send(Y, self.backend),
-            self.grid_.counts,
+            send(normalised_patches(data.rows, grid, self.normalize), self.backend),
+            send(data.Y, self.backend),
+            grid.counts,
             convnet.activation(self.activation, float(self.lam1)),
             convnet.loss_of(self.loss),
             int(self.batch_size),
-            lambda: rng.permutation(len(X)),
+            lambda: rng.permutation(len(data.rows)),
         )
-        return iterate(
-            lambda state: convnet.step(problem, state),
-            convnet.start(
-                [send(w, self.backend) for w in weights],
-                learning_rate=self.learning_rate,
-                momentum=self.momentum,
-                weight_decay=self.weight_decay,
-                epochs=self.max_iter,
-            ),
+        state = convnet.start(
+            [send(w, self.backend) for w in weights],
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            epochs=self.max_iter,
+        )
+        return self._fit_by_passes(
+            data,
+            partial(convnet.step, problem),
+            state,
             convnet.last_value,
-            max_iter=self.max_iter,
-            tol=-np.inf,  # the loss of an epoch may rise: it is no sign of the end
-            watch=lambda epoch, state: report.after_pass(lambda: self._fitted(state)),
+            keep=lambda model, now: model._keep(data, grid, now),
+            tol=0,  # the loss of an epoch may rise: it is no sign of the end
         )
 
-    def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        rows = predict_rows(self, X, self._image_shape)
+    def _keep(self, data: Training, grid: Grid, state: convnet.State) -> None:
+        first, bias, *deep, coef, intercept = (fitted_array(w).copy() for w in state.weights)
+        self.classes_, self.image_shape_, self.grid_ = data.classes, data.image_shape, grid
+        self.filters_, self.filter_bias_ = first, bias
+        self.coef_, self.intercept_ = coef, intercept
+        if deep:
+            self.deep_filters_, self.deep_bias_ = np.stack(deep[::2]), np.stack(deep[1::2])
+        self.objective_ = np.asarray(state.losses)
+
+    def _scores(self, rows: Array) -> Array:
         weights = [send(w.astype(rows.dtype), self.backend) for w in self._weights()]
         activate = convnet.activation(self.activation, float(self.lam1))
 
@@ -186,13 +168,6 @@ class ConvNet(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             return fetch(convnet.forward(send(P, self.backend), weights, self.grid_.counts, activate))
 
         return map_patches(score, rows, self.grid_, self.normalize)
-
-    def _fitted(self, state: convnet.State) -> dict[str, Any]:
-        first, bias, *deep, coef, intercept = (fetch(w).copy() for w in state.weights)
-        fitted = {"filters_": first, "filter_bias_": bias, "coef_": coef, "intercept_": intercept}
-        if deep:
-            fitted |= {"deep_filters_": np.stack(deep[::2]), "deep_bias_": np.stack(deep[1::2])}
-        return fitted
 
     def _weights(self) -> list[np.ndarray]:
         """Filters and bias of each layer, then the classifier."""
@@ -215,11 +190,7 @@ class ConvNet(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"backend must be 'torch' or 'torch:cuda' for ConvNet; got {self.backend!r}.")
         check_backend(self.backend)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
     def _saved(self) -> SavedModel:
-        """What a model file must hold for this class."""
         C, m, grid = len(self.classes_), self.n_filters, self.grid_
         arrays: dict[str, tuple[int | None, ...]] = {
             "filters_": (m, grid.d),
@@ -231,12 +202,12 @@ class ConvNet(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if self.n_layers > 1:
             k = convnet.KERNEL
             arrays |= {"deep_filters_": (self.n_layers - 1, m, m, k, k), "deep_bias_": (self.n_layers - 1, m)}
-        return SavedModel(arrays, ("n_iter_", "n_features_in_", "grid_", "_image_shape"))
+        return SavedModel(arrays, ("n_iter_", "n_features_in_", "grid_", "image_shape_"))
 
 
-def _he_weights(model: ConvNet, n_classes: int, dtype: Any, rng: Any) -> list[np.ndarray]:
+def _he_weights(model: ConvNet, grid: Grid, n_classes: int, dtype: Any, rng: Any) -> list[np.ndarray]:
     """First weights: N(0, 2/fan-in) for layers before a ReLU, zero biases."""
-    m, grid, k = model.n_filters, model.grid_, convnet.KERNEL
+    m, k = model.n_filters, convnet.KERNEL
     shapes = [(m, grid.d), *[(m, m, k, k)] * (model.n_layers - 1), (n_classes, grid.p * m)]
     weights = []
     for shape in shapes:

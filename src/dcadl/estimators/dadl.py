@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.metrics import pairwise_distances_argmin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.metrics import pairwise_distances_chunked
 
 from dcadl.arrays import Array, check_backend, fetch, send
-from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.inputs import check_number, fit_rows, one_hot, predict_rows
-from dcadl.estimators.passes import FitReport, warn_if_not_converged
-from dcadl.estimators.patchwise import run_on
+from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.prediction import on_backend
+from dcadl.estimators.validation import Training, check_number, training_data
 from dcadl.ops.normalise import unit_rows
-from dcadl.ops.targets import TargetCodes, hybrid_codes
+from dcadl.ops.targets import hybrid_codes
 from dcadl.ops.threshold import hard_threshold
 from dcadl.solvers import dadl
-from dcadl.solvers.loop import Result, iterate
 
 
-class DADL(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
-):
+class DADL(CodingClassifier):
     """Discriminative analysis dictionary learning.
 
     Learns atoms Ω by minimising, over Ω and codes x_i with at most T0 entries,
@@ -127,7 +122,7 @@ class DADL(
         self.tol = tol
         self.backend = backend
 
-    @with_callbacks
+    @fitting
     def fit(self, X: Any, y: Any) -> DADL:
         """Learn the atoms, and keep the codes of the training samples.
 
@@ -141,34 +136,52 @@ class DADL(
         self
         """
         self._check_parameters()
-        X, y, self._image_shape = fit_rows(self, X, y)
-        self.classes_, one_hots = one_hot(y, X.dtype)
-        self.code_classes_ = np.argmax(one_hots, axis=1)
-        targets = hybrid_codes(len(self.classes_), X.shape[1])
-        self.sparsity_ = targets.sparsity
-        report = FitReport(self, self.max_iter, X, y, None)
+        data = training_data(self, X, y)
+        targets = hybrid_codes(len(data.classes), data.rows.shape[1])
+        label = np.argmax(data.Y, axis=1)
+        H = unit_rows(targets.codes.astype(data.rows.dtype))[label]
+        problem = dadl.pose(
+            unit_rows(send(data.rows, self.backend)),
+            send(H, self.backend),
+            send(label, self.backend),
+            dadl.Weights(float(self.lam1), float(self.lam2), float(self.lam3), float(self.sigma)),
+            dadl.Options(targets.sparsity, min(self.n_neighbors, len(label) - 1), self.inner_iter),
+        )
+        return self._fit_by_passes(
+            data,
+            partial(dadl.step, problem),
+            dadl.start(problem),
+            dadl.last_value,
+            keep=lambda model, state: model._keep(data, state, targets.sparsity),
+            tol=self.tol,
+        )
 
-        result = self._learn(X, targets, report)
-        self.__dict__.update(self._fitted(X, result.state))
-        self.objective_ = np.asarray(result.state.seen)
-        self.n_iter_ = result.n_iter
-        warn_if_not_converged("DADL", result, self.tol)
-        report.end()
-        return self
+    def _keep(self, data: Training, state: dadl.State, sparsity: int) -> None:
+        atoms = fitted_array(state.Omega)
+        codes = self._codes_by(data.rows, atoms, sparsity)
+        self.classes_, self.image_shape_ = data.classes, data.image_shape
+        self.atoms_, self.sparsity_ = atoms, sparsity
+        self.codes_, self.code_classes_ = fitted_array(codes), np.argmax(data.Y, axis=1)
+        self.objective_ = np.asarray(state.seen)
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Codes of X, one row per sample, as they are compared with those of the training samples."""
-        check_is_fitted(self)
-        return self._codes(predict_rows(self, X, self._image_shape), self.atoms_)
+    def _scores(self, rows: Array) -> np.ndarray:
+        """Less the distance to the nearest code of each class."""
+        order = np.argsort(self.code_classes_, kind="stable")
+        first = np.searchsorted(self.code_classes_[order], np.arange(len(self.classes_)))
+        found = pairwise_distances_chunked(
+            self._codes(rows),
+            self.codes_[order],
+            reduce_func=lambda distances, start: -np.minimum.reduceat(distances, first, axis=1),
+        )
+        return np.concatenate(list(found))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the training sample with the nearest code."""
-        nearest = pairwise_distances_argmin(self.transform(X), self.codes_)
-        return self.classes_[self.code_classes_[nearest]]
+    def _codes(self, rows: Array) -> np.ndarray:
+        """As they are compared with those of the training samples."""
+        return self._codes_by(rows, self.atoms_, self.sparsity_)
 
-    def save(self, path: Any) -> None:
-        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
-        save(self, path)
+    def _codes_by(self, rows: Array, atoms: np.ndarray, sparsity: int) -> np.ndarray:
+        x, Omega = on_backend(self.backend, rows, atoms)
+        return fetch(hard_threshold(unit_rows(x) @ Omega.T, sparsity if self.threshold else len(atoms)))
 
     def _check_parameters(self) -> None:
         check_number("lam3", self.lam3, 0, above=True)
@@ -181,45 +194,11 @@ class DADL(
             raise ValueError(f"threshold must be True or False; got {self.threshold!r}.")
         check_backend(self.backend)
 
-    def _learn(self, X: np.ndarray, targets: TargetCodes, report: FitReport) -> Result:
-        H = unit_rows(targets.codes.astype(X.dtype))[self.code_classes_]
-        problem = dadl.pose(
-            unit_rows(send(X, self.backend)),
-            send(H, self.backend),
-            send(self.code_classes_, self.backend),
-            dadl.Weights(float(self.lam1), float(self.lam2), float(self.lam3), float(self.sigma)),
-            dadl.Options(targets.sparsity, min(self.n_neighbors, len(X) - 1), self.inner_iter),
-        )
-        return iterate(
-            lambda state: dadl.step(problem, state),
-            dadl.start(problem),
-            dadl.last_value,
-            max_iter=self.max_iter,
-            tol=self.tol or -np.inf,
-            watch=lambda t, state: report.after_pass(lambda: self._fitted(X, state)),
-        )
-
-    def _fitted(self, X: np.ndarray, state: dadl.State) -> dict[str, np.ndarray]:
-        atoms = np.ascontiguousarray(fetch(state.Omega))  # as a model file holds them
-        return {"atoms_": atoms, "codes_": self._codes(X, atoms)}
-
-    def _codes(self, X: np.ndarray, atoms: np.ndarray) -> np.ndarray:
-        keep = self.sparsity_ if self.threshold else len(atoms)
-
-        def code(x: Array, Omega: Array) -> Array:
-            return hard_threshold(unit_rows(x) @ Omega.T, keep)
-
-        return run_on(self.backend, code, X, atoms)
-
     @property
     def _n_features_out(self) -> int:
         return len(self.atoms_)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "codes_")
-
     def _saved(self) -> SavedModel:
-        """What a model file must hold for this class."""
         targets = hybrid_codes(len(self.classes_), self.n_features_in_)
         r = targets.codes.shape[1]
         return SavedModel(
@@ -229,5 +208,5 @@ class DADL(
                 "code_classes_": (None,),
                 "objective_": (None,),
             },
-            ("sparsity_", "n_iter_", "n_features_in_", "_image_shape"),
+            ("sparsity_", "n_iter_", "n_features_in_", "image_shape_"),
         )

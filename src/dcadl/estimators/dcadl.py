@@ -7,24 +7,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils.validation import check_is_fitted
 
-from dcadl.arrays import Array, check_backend, fetch
+from dcadl.arrays import check_backend, fetch
+from dcadl.estimators.base import PatchClassifier, fitted_array, fitting
+from dcadl.estimators.callbacks import FitReport, warn_if_not_converged
 from dcadl.estimators.checkpoint import Checkpoint, identity_of
-from dcadl.estimators.cluster import is_dask, map_lazily, parts_on_cluster, scatter
-from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.inputs import (
-    check_number,
-    check_option,
-    fit_rows,
-    grid_of,
-    one_hot,
-    predict_rows,
-    sample_weights,
-)
-from dcadl.estimators.lazy import by_parts, fit_source, numbered_labels
+from dcadl.estimators.cluster import parts_on_cluster, scatter
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.lazy import fit_source, numbered_labels
 from dcadl.estimators.learn import (
     Learned,
     Watch,
@@ -33,17 +23,15 @@ from dcadl.estimators.learn import (
     parts_in_memory,
     parts_of_source,
 )
-from dcadl.estimators.passes import FitReport, warn_if_not_converged
-from dcadl.estimators.patchwise import atom_shape, coded, coded_scores, decision, labels, leave_on, run_on
+from dcadl.estimators.prediction import atom_shape, is_dask
 from dcadl.estimators.stream import learn_batch
+from dcadl.estimators.validation import check_number, check_option, fit_rows, grid_of, one_hot, sample_weights
 from dcadl.ops.contrasts import from_contrasts
 from dcadl.solvers.budget import memory_bytes
 from dcadl.solvers.sources import Source, on_disk, opened
 
 
-class DCADL(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
-):
+class DCADL(PatchClassifier):
     """Discriminative convolutional analysis dictionary learning.
 
     Learns m atoms (filters) Ω and a linear classifier W by minimising
@@ -181,7 +169,7 @@ class DCADL(
         self.forgetting = forgetting
         self.random_state = random_state
 
-    @with_callbacks
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> DCADL:
         """Learn atoms and classifier together.
 
@@ -207,14 +195,15 @@ class DCADL(
         else:
             learn = self._learner(opened(X), y, sample_weight, checkpoint)
         report = FitReport(self, self.max_iter + (self.solver == "paper"), X, y, sample_weight)
-        result, trace = learn(lambda t, state: report.after_pass(lambda: self._fitted(state)))
-        self.__dict__.update(self._fitted(result.state))
+        result, trace = learn(lambda t, state: report.after_pass(lambda model: model._keep(state)))
+        self._keep(result.state)
         self.objective_ = np.asarray(trace)
         self.n_iter_ = result.n_iter
         warn_if_not_converged("DCADL", result, self.tol)
         report.end()
         return self
 
+    @fitting
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> DCADL:
         """Learn from one batch of a stream; only sums over its codes are kept.
 
@@ -237,49 +226,12 @@ class DCADL(
         self.__dict__.update(learn_batch(self, X, y, classes, sample_weight))
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Codes of X, one row per image: shrunken responses to the atoms, patch first, then atom."""
-        check_is_fitted(self)
-        if is_dask(X):
-            return map_lazily(self.transform, X, self._n_features_out, self.coef_.dtype)
-        X = opened(X)
-        if on_disk(X):
-            return by_parts(self.transform, X)
-        rows = predict_rows(self, X, self._image_shape)
-        return run_on(
-            self.backend,
-            lambda x, Omega: coded(x, self.grid_, self.normalize, Omega, self._threshold()),
-            rows,
-            self._Omega(),
-        )
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each class; for two classes the second's less the first's."""
-        if is_dask(X):
-            check_is_fitted(self)
-            C = len(self.classes_)
-            return map_lazily(self.decision_function, X, None if C == 2 else C, self.coef_.dtype)
-        X = opened(X)
-        return by_parts(self.decision_function, X) if on_disk(X) else decision(self._scores(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the highest score."""
-        if is_dask(X):
-            check_is_fitted(self)
-            return map_lazily(self.predict, X, None, self.classes_.dtype)
-        X = opened(X)
-        return by_parts(self.predict, X) if on_disk(X) else labels(self._scores(X), self.classes_)
-
-    def save(self, path: Any) -> None:
-        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
-        save(self, path)
-
     def _learner(self, X: Any, y: Any, sample_weight: Any, checkpoint: Any) -> Callable[[Watch], Learned]:
         """Checks the data, names the classes; what then learns, given who watches."""
         lazy = self.solver != "paper" and (on_disk(X) or self.max_memory is not None)
         rows, y, shape = (fit_source if lazy else fit_rows)(self, X, y)
         self.grid_ = grid_of(self, shape)
-        self._image_shape = shape
+        self.image_shape_ = shape
         weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
         saved = None
         if checkpoint is not None:
@@ -309,15 +261,6 @@ class DCADL(
         self.classes_, self.intercept_ = data.classes, data.intercept
         return partial(learn_by_descent, self, parts_on_cluster(self, data), None)
 
-    def _scores(self, X: Any) -> Array:
-        check_is_fitted(self)
-        rows = predict_rows(self, X, self._image_shape)
-
-        def score(x: Array, Omega: Array, W: Array, b: Array) -> Array:
-            return coded_scores(x, self.grid_, self.normalize, Omega, self._threshold(), W) + b
-
-        return leave_on(self.backend, score, rows, self._Omega(), self.coef_, self.intercept_)
-
     def _check_parameters(self) -> None:
         check_number("n_atoms", self.n_atoms, 1, whole=True)
         check_number("max_iter", self.max_iter, 1, whole=True)
@@ -342,24 +285,15 @@ class DCADL(
         """The authors classify by plain responses; the codes of the descending solver are shrunk."""
         return 0.0 if self.solver == "paper" else float(self.lam1)
 
-    def _Omega(self) -> np.ndarray:
-        return self.atoms_.reshape(len(self.atoms_), -1)
-
     def _atom_shape(self) -> tuple[int, ...]:
-        return atom_shape(self.grid_, self._image_shape)
+        return atom_shape(self.grid_, self.image_shape_)
 
-    def _fitted(self, state: Any) -> dict[str, Any]:
-        atoms = np.ascontiguousarray(fetch(state.Omega)).reshape(-1, *self._atom_shape())
+    def _keep(self, state: Any) -> None:
+        atoms = fitted_array(state.Omega)
         W = fetch(state.W).T
         W = W if self.solver == "paper" else from_contrasts(W)
-        return {"atoms_": atoms, "coef_": np.ascontiguousarray(W.T, dtype=atoms.dtype)}
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.coef_.shape[1]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
+        self.atoms_ = atoms.reshape(-1, *self._atom_shape())
+        self.coef_ = fitted_array(W.T, atoms.dtype)
 
     def _saved(self) -> SavedModel:
         """What a model file must hold for this class."""
@@ -371,5 +305,5 @@ class DCADL(
                 "intercept_": (C,),
                 "objective_": (None,),
             },
-            ("n_iter_", "n_features_in_", "grid_", "_image_shape"),
+            ("n_iter_", "n_features_in_", "grid_", "image_shape_"),
         )

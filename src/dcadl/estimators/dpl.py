@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from dcadl.arrays import check_backend, fetch, send
-from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.inputs import check_number, fit_rows, one_hot, predict_rows
-from dcadl.estimators.passes import FitReport, warn_if_not_converged
-from dcadl.estimators.patchwise import decision, labels, run_on
+from dcadl.arrays import Array, check_backend, send
+from dcadl.estimators.base import Classifier, fitted_array, fitting
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.start import gaussian_atoms
+from dcadl.estimators.validation import Training, check_number, training_data
 from dcadl.ops.normalise import unit_rows
 from dcadl.solvers import dpl
-from dcadl.solvers.loop import iterate
 
 
-class DPL(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class DPL(Classifier):
     """Projective dictionary pair learning.
 
     Learns for each class k a dictionary D_k and a projection P_k by minimising
@@ -105,56 +102,40 @@ class DPL(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.backend = backend
         self.random_state = random_state
 
-    @with_callbacks
+    @fitting
     def fit(self, X: Any, y: Any) -> DPL:
         """Learn the dictionaries and projections from samples (n, values) or images (n, H, W[, channels])."""
         self._check_parameters()
-        X, y, self._image_shape = fit_rows(self, X, y)
-        self.classes_, Y = one_hot(y, X.dtype)
-        report = FitReport(self, self.max_iter, X, y, None)
-        rows, member = self._samples(X), Y.argmax(axis=1)
-        parts = [send(rows[member == k], self.backend) for k in range(len(self.classes_))]
+        data = training_data(self, X, y)
+        rows, member = self._samples(data.rows), data.Y.argmax(axis=1)
+        parts = [send(rows[member == k], self.backend) for k in range(len(data.classes))]
         problem = dpl.pose(parts, float(self.tau), float(self.lam), float(self.gamma))
-        result = iterate(
-            lambda state: dpl.step(problem, state),
-            dpl.start(problem, *self._first_pairs()),
+        pairs = self._first_pairs(len(parts), rows.shape[1])
+        return self._fit_by_passes(
+            data,
+            partial(dpl.step, problem),
+            dpl.start(problem, *pairs),
             dpl.last_value,
-            max_iter=self.max_iter,
+            keep=lambda model, state: model._keep(data, problem, state),
             tol=self.tol,
-            watch=lambda t, state: report.after_pass(lambda: self._fitted(problem, state, X.dtype)),
         )
-        self.__dict__.update(self._fitted(problem, result.state, X.dtype))
-        self.objective_ = np.asarray(dpl.objective(problem, result.state))
-        self.n_iter_ = result.n_iter
-        warn_if_not_converged("DPL", result, self.tol)
-        report.end()
-        return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """−‖y − D_kP_ky‖² for each class; for two classes the second's less the first's."""
-        return decision(self._scores(X))
+    def _keep(self, data: Training, problem: dpl.Problem, state: dpl.State) -> None:
+        D, P = dpl.pairs(problem, state)
+        self.classes_, self.image_shape_ = data.classes, data.image_shape
+        self.atoms_ = fitted_array(D, data.rows.dtype)
+        self.projections_ = fitted_array(P, data.rows.dtype)
+        self.objective_ = np.asarray(dpl.objective(problem, state))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The class whose pair rebuilds the sample best."""
-        return labels(self._scores(X), self.classes_)
-
-    def save(self, path: Any) -> None:
-        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
-        save(self, path)
-
-    def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        rows = self._samples(predict_rows(self, X, self._image_shape))
-        return run_on(self.backend, dpl.scores, rows, self.atoms_, self.projections_)
+    def _scores(self, rows: Array) -> Array:
+        """−‖y − D_kP_ky‖² for each class k."""
+        return dpl.scores(*on_backend(self.backend, self._samples(rows), self.atoms_, self.projections_))
 
     def _samples(self, X: np.ndarray) -> np.ndarray:
         """Rows of unit length, the constant appended."""
         if self.intercept == 0:
             return unit_rows(X)
         return unit_rows(np.pad(X, ((0, 0), (0, 1)), constant_values=self.intercept))
-
-    def _pair_shape(self) -> tuple[int, int, int]:
-        return len(self.classes_), self.n_atoms, self.n_features_in_ + (self.intercept != 0)
 
     def _check_parameters(self) -> None:
         check_number("n_atoms", self.n_atoms, 1, whole=True)
@@ -166,21 +147,13 @@ class DPL(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             check_number(name, getattr(self, name), 0, above=True)
         check_backend(self.backend)
 
-    def _first_pairs(self) -> list[Any]:
+    def _first_pairs(self, C: int, d: int) -> list[Any]:
         """Random D and P, (C, m, d) each, on the backend."""
         rng = check_random_state(self.random_state)
-        shape = self._pair_shape()
-        rows = shape[0] * shape[1]
-        return [send(gaussian_atoms(rows, shape[2], rng).reshape(shape), self.backend) for _ in range(2)]
-
-    def _fitted(self, problem: dpl.Problem, state: dpl.State, dtype: Any) -> dict[str, Any]:
-        D, P = dpl.pairs(problem, state)
-        return {"atoms_": fetch(D).astype(dtype), "projections_": fetch(P).astype(dtype)}
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "projections_")
+        m = self.n_atoms
+        return [send(gaussian_atoms(C * m, d, rng).reshape(C, m, d), self.backend) for _ in range(2)]
 
     def _saved(self) -> SavedModel:
-        """What a model file must hold for this class."""
-        arrays = {"atoms_": self._pair_shape(), "projections_": self._pair_shape(), "objective_": (None,)}
-        return SavedModel(arrays, ("n_iter_", "n_features_in_", "_image_shape"))
+        pair = len(self.classes_), self.n_atoms, self.n_features_in_ + (self.intercept != 0)
+        arrays = {"atoms_": pair, "projections_": pair, "objective_": (None,)}
+        return SavedModel(arrays, ("n_iter_", "n_features_in_", "image_shape_"))

@@ -16,6 +16,7 @@ from dcadl.atomic import write_atomically
 from dcadl.ops.patches import Grid
 
 FORMAT = 1  # raised when an older reader could not understand a newer file
+NAMES_IN_FILES = {"image_shape_": "_image_shape"}  # attributes that had another name when format 1 was made
 
 
 class SavedModel(NamedTuple):
@@ -35,7 +36,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "class": type(model).__name__,
         "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
         "classes": _labels_out(model.classes_),
-        "values": {name: _plain(name, getattr(model, name)) for name in layout.values},
+        "values": {
+            NAMES_IN_FILES.get(name, name): _plain(name, getattr(model, name)) for name in layout.values
+        },
     }
     arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in layout.arrays}
     try:
@@ -94,13 +97,13 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     cls = getattr(estimators, name)
     model = cls(**{key: _unplain(key, value) for key, value in header["params"].items()})
     model.classes_ = _labels_in(header["classes"])
-    for key, value in header["values"].items():
-        setattr(model, key, _tuples(value))
-    if "grid_" in header["values"]:
-        model.grid_ = Grid(*model.grid_)
+    attributes = {name: attribute for attribute, name in NAMES_IN_FILES.items()}
+    values = {attributes.get(key, key): _tuples(value) for key, value in header["values"].items()}
+    for key, value in values.items():
+        setattr(model, key, Grid(*value) if key == "grid_" else value)
     layout = model._saved()
-    if set(header["values"]) != set(layout.values):
-        raise ValueError(f"it must hold the values {sorted(layout.values)}; got {sorted(header['values'])}")
+    if set(values) != set(layout.values):
+        raise ValueError(f"it must hold the values {sorted(layout.values)}; got {sorted(values)}")
     _check_arrays(layout, arrays)
     for key, value in arrays.items():
         setattr(model, key, value)

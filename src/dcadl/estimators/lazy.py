@@ -1,8 +1,7 @@
-"""Checks at the door for data that is not loaded, and prediction on it part by part."""
+"""Checks at the door for data that is not loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from dcadl.estimators.inputs import fit_rows
+from dcadl.estimators.validation import fit_rows
 from dcadl.solvers.sources import Labels, Source, readable
-
-PART_BYTES = 64_000_000  # pixels that a prediction on unloaded data reads at once
 
 
 def fit_source(estimator: Any, X: Any, y: Any) -> tuple[Source, np.ndarray, tuple[int, ...]]:
@@ -38,11 +35,3 @@ def numbered_labels(y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> tup
         raise ValueError(f"y must hold at least 2 classes; got one class: {classes.tolist()}.")
     counts = np.bincount(index, weights=weight, minlength=len(classes))
     return classes, Labels(index, (counts / counts.sum()).astype(dtype), weight)
-
-
-def by_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
-    """`function` of some images after the other: no more of them are in memory."""
-    image_bytes = 4 * int(np.prod(X.shape[1:]))
-    step = max(1, PART_BYTES // image_bytes)
-    parts = [function(np.asarray(X[i : i + step])) for i in range(0, X.shape[0], step)]
-    return np.concatenate(parts)

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils.validation import check_is_fitted
 
 from dcadl.arrays import Array, check_backend, fetch, send
-from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.inputs import check_number, fit_rows, one_hot, predict_rows
-from dcadl.estimators.passes import FitReport
-from dcadl.estimators.patchwise import decision, labels, run_on
+from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.prediction import on_backend
+from dcadl.estimators.validation import Training, check_number, training_data
 from dcadl.ops.normalise import unit_rows
 from dcadl.solvers import lcksvd
 from dcadl.solvers.chunks import walker
-from dcadl.solvers.loop import Result, iterate
-from dcadl.solvers.walk import Walk
 
 
-class LCKSVD(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
-):
+class LCKSVD(CodingClassifier):
     """Label consistent K-SVD.
 
     Learns atoms D, a transform A of codes and a linear classifier W by minimising
@@ -112,83 +106,52 @@ class LCKSVD(
         self.max_iter = max_iter
         self.backend = backend
 
-    @with_callbacks
+    @fitting
     def fit(self, X: Any, y: Any) -> LCKSVD:
         """Learn atoms and classifier together from samples (n, values) or images (n, H, W[, channels])."""
         self._check_parameters()
-        X, y, self._image_shape = fit_rows(self, X, y)
-        self.classes_, H = one_hot(y, X.dtype)
-        shares = _atoms_per_class(self.n_atoms, X, H)
-        self.atom_classes_ = np.repeat(np.arange(len(self.classes_)), shares)
+        data = training_data(self, X, y)
+        shares = _atoms_per_class(self.n_atoms, data.rows, data.Y)
+        weight = np.sqrt(self.alpha * shares + (self.beta if self.variant == 2 else 0))
+        H, sent_weight = send(data.Y, self.backend), send(weight.astype(data.Y.dtype), self.backend)
+        Y = send(unit_rows(data.rows), self.backend)
+        with walker(Y, lcksvd.sample_slices(Y)) as walk:
+            parts = _class_parts(fetch(Y), data.Y, shares, self.backend)
+            D = lcksvd.first_atoms(parts, self.sparsity, self.init_iter, walk)
+            coordinates, basis = lcksvd.in_span(Y)
+            plain = lcksvd.pose(coordinates, self.sparsity, walk)
+            D = D if basis is None else D @ basis.T
+            problem, state = lcksvd.attach_labels(plain, H, D, sent_weight, self.init_iter)
+
+            def keep(model: LCKSVD, now: lcksvd.State) -> None:
+                atoms, W = lcksvd.detach_labels(now.D, sent_weight)
+                W = W if self.variant == 2 else lcksvd.fitted_classifier(now.X, H)
+                model._keep(data, atoms if basis is None else atoms @ basis, W, shares, now.seen)
+
+            return self._fit_by_passes(
+                data,
+                partial(lcksvd.step, problem),
+                state,
+                lcksvd.last_value,
+                keep=keep,
+                tol=0,  # K-SVD may rise and fall again: it has no other end than max_iter
+            )
+
+    def _keep(self, data: Training, atoms: Array, W: Array, shares: np.ndarray, seen: Any) -> None:
+        self.classes_, self.image_shape_ = data.classes, data.image_shape
+        self.atoms_, self.coef_ = fitted_array(atoms), fitted_array(W)
+        self.atom_classes_ = np.repeat(np.arange(len(shares)), shares)
         self._n_learned = int(shares.sum())
-        report = FitReport(self, self.max_iter, X, y, None)
-        rows = send(unit_rows(X), self.backend)
-        with walker(rows, lcksvd.sample_slices(rows)) as walk:
-            result = self._learn(rows, H, shares, walk, report)
-        self.objective_ = np.asarray(result.state.seen)
-        self.n_iter_ = result.n_iter
-        report.end()
-        return self
+        self.objective_ = np.asarray(seen)
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Sparse codes of X, (n, K)."""
-        check_is_fitted(self)
-        rows = unit_rows(predict_rows(self, X, self._image_shape))
-        return run_on(self.backend, lambda Y, D: lcksvd.codes(Y, D, self.sparsity), rows, self.atoms_)
+    def _scores(self, rows: Array) -> Array:
+        Y, D, W = on_backend(self.backend, unit_rows(rows), self.atoms_, self.coef_)
+        return lcksvd.codes(Y, D, self.sparsity) @ W.T
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each class; for two classes the second's less the first's."""
-        return decision(self._scores(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the highest score."""
-        return labels(self._scores(X), self.classes_)
-
-    def save(self, path: Any) -> None:
-        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
-        save(self, path)
-
-    def _learn(
-        self, Y: Array, labels: np.ndarray, shares: np.ndarray, walk: Walk, report: FitReport
-    ) -> Result:
-        """Run the passes and keep what they give."""
-        H = send(labels, self.backend)
-        weight = np.sqrt(self.alpha * shares + (self.beta if self.variant == 2 else 0)).astype(labels.dtype)
-        sent_weight = send(weight, self.backend)
-        parts = _class_parts(fetch(Y), labels, shares, self.backend)
-        D = lcksvd.first_atoms(parts, self.sparsity, self.init_iter, walk)
-        coordinates, basis = lcksvd.in_span(Y)
-        plain = lcksvd.pose(coordinates, self.sparsity, walk)
-        D = D if basis is None else D @ basis.T
-        problem, state = lcksvd.attach_labels(plain, H, D, sent_weight, self.init_iter)
-
-        def fitted(state: lcksvd.State) -> dict[str, Any]:
-            atoms, W = lcksvd.detach_labels(state.D, sent_weight)
-            W = W if self.variant == 2 else lcksvd.fitted_classifier(state.X, H)
-            atoms = atoms if basis is None else atoms @ basis
-            return {"atoms_": fetch(atoms), "coef_": np.ascontiguousarray(fetch(W))}
-
-        result = iterate(
-            lambda state: lcksvd.step(problem, state),
-            state,
-            lcksvd.last_value,
-            max_iter=self.max_iter,
-            tol=-np.inf,  # K-SVD may rise and fall again: it has no other end
-            watch=lambda t, state: report.after_pass(lambda: fitted(state)),
-        )
-        self.__dict__.update(fitted(result.state))
-        return result
-
-    def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        rows = unit_rows(predict_rows(self, X, self._image_shape))
-        return run_on(
-            self.backend,
-            lambda Y, D, W: lcksvd.codes(Y, D, self.sparsity) @ W.T,
-            rows,
-            self.atoms_,
-            self.coef_,
-        )
+    def _codes(self, rows: Array) -> np.ndarray:
+        """Sparse codes, (n, K)."""
+        Y, D = on_backend(self.backend, unit_rows(rows), self.atoms_)
+        return fetch(lcksvd.codes(Y, D, self.sparsity))
 
     def _check_parameters(self) -> None:
         for name in ("n_atoms", "sparsity", "init_iter", "max_iter"):
@@ -203,11 +166,7 @@ class LCKSVD(
     def _n_features_out(self) -> int:
         return self._n_learned
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
     def _saved(self) -> SavedModel:
-        """What a model file must hold for this class."""
         return SavedModel(
             {
                 "atoms_": (self._n_learned, self.n_features_in_),
@@ -215,7 +174,7 @@ class LCKSVD(
                 "atom_classes_": (self._n_learned,),
                 "objective_": (None,),
             },
-            ("n_iter_", "n_features_in_", "_image_shape", "_n_learned"),
+            ("n_iter_", "n_features_in_", "image_shape_", "_n_learned"),
         )
 
 

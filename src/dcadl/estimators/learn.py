@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, fetch, send
+from dcadl.arrays.threads import blas_threads
 from dcadl.estimators.checkpoint import Checkpoint, replay
 from dcadl.estimators.start import gaussian_atoms, pca_atoms, uniform_start
 from dcadl.ops.normalise import normalised_patches
@@ -19,7 +20,7 @@ from dcadl.solvers.chunks import chunk_slices, host_slices, walker
 from dcadl.solvers.loop import Result, iterate
 from dcadl.solvers.sources import Cut, Labels, Source, SourceChunk
 from dcadl.solvers.spill import CodeStore, KeepingWalk
-from dcadl.solvers.walk import SerialWalk, Walk, blas_threads, threads
+from dcadl.solvers.walk import SerialWalk, Walk, threads
 
 Learned = tuple[Result, tuple[float, ...]]  # where the passes ended, and the objective along them
 Watch = Callable[[int, Any], bool]

@@ -6,24 +6,21 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.svm import LinearSVC
-from sklearn.utils.validation import check_is_fitted
 
-from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.inputs import check_number, check_option, fit_rows, one_hot, predict_rows
-from dcadl.estimators.passes import FitReport
-from dcadl.estimators.patchwise import atom_shape, decision, labels
+from dcadl.arrays import Array
+from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
+from dcadl.estimators.callbacks import FitReport
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.prediction import atom_shape
+from dcadl.estimators.validation import check_number, check_option, training_data
 from dcadl.ops.patches import Grid, patch_grid
 from dcadl.solvers.pcanet import Stage, histograms, learn_stage
 
 MOST_FILTERS = 16  # of the last stage: each doubles the histogram's bins
 
 
-class PCANet(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
-):
+class PCANet(CodingClassifier):
     """PCANet with one or two stages, hashing histograms and a linear SVM.
 
     The filters of a stage are the leading eigenvectors of Σ p̄p̄ᵀ over all patches p̄ of the training
@@ -118,65 +115,47 @@ class PCANet(
         self.max_iter = max_iter
         self.random_state = random_state
 
-    @with_callbacks
+    @fitting
     def fit(self, X: Any, y: Any) -> PCANet:
         """Learn the filters, then the SVM on the histograms of their signs; X and y as in `DCADL.fit`."""
         self._check_parameters()
-        X, y, shape = fit_rows(self, X, y)
-        self.classes_ = one_hot(y, X.dtype)[0]
-        self._image_shape = shape
-        self._blocks()  # refuse a block that does not fit before any work
-        report = FitReport(self, self.n_stages + 1, X, y, None)
+        data = training_data(self, X, y)
+        rows, shape = data.rows, data.image_shape
+        blocks = self._blocks(shape)  # refuses a block that does not fit before any work
+        report = FitReport(self, self.n_stages + 1, X, y)
 
         stages: tuple[Stage, ...] = ()
         for count in self._counts():
             grid = _filter_grid(shape if not stages else shape[:2], self.filter_shape)
-            stages += (learn_stage(X, stages, grid, min(count, grid.d), self._centre()),)
-            report.after_pass(dict)
-        self._keep(stages)
+            stages += (learn_stage(rows, stages, grid, min(count, grid.d), self._centre(shape)),)
+            report.after_pass(_nothing_yet)
         svm = LinearSVC(C=self.C, max_iter=self.max_iter, random_state=self.random_state)
-        svm.fit(self._features(X), y)
-        self.coef_, self.intercept_ = _one_row_per_class(svm, X.dtype)
+        svm.fit(sparse.vstack(histograms(rows, stages, blocks, sparse.csr_array), format="csr"), data.y)
+        W, b = _one_row_per_class(svm, rows.dtype)
+        self.classes_, self.image_shape_ = data.classes, shape
+        for (filters, offset), stage, one in zip(_NAMES, stages, self._filter_shapes()):
+            setattr(self, filters, fitted_array(stage.filters).reshape(-1, *one))
+            setattr(self, offset, fitted_array(stage.offset))
+        self.coef_, self.intercept_ = W, b
         self.n_iter_ = int(svm.n_iter_)
-        report.after_pass(dict)
+        report.after_pass(_nothing_yet)
         report.end()
         return self
 
-    def transform(self, X: Any) -> sparse.csr_array:
-        """Hashed histograms, one sparse row per image: map, block, bin."""
-        check_is_fitted(self)
-        return self._features(predict_rows(self, X, self._image_shape))
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each class; for two classes the second's less the first's."""
-        return decision(self._scores(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the highest score."""
-        return labels(self._scores(X), self.classes_)
-
-    def save(self, path: Any) -> None:
-        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
-        save(self, path)
-
-    def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        rows = predict_rows(self, X, self._image_shape)
+    def _scores(self, rows: Array) -> np.ndarray:
         W = self.coef_.T.astype(rows.dtype)
-        parts = histograms(rows, self._stages(rows.dtype), self._blocks(), lambda H: sparse.csr_array(H) @ W)
+        blocks = self._blocks(self.image_shape_)
+        parts = histograms(rows, self._stages(rows.dtype), blocks, lambda H: sparse.csr_array(H) @ W)
         return np.concatenate(parts) + self.intercept_
 
-    def _features(self, X: np.ndarray) -> sparse.csr_array:
-        parts = histograms(X, self._stages(X.dtype), self._blocks(), sparse.csr_array)
+    def _codes(self, rows: Array) -> Any:
+        """Hashed histograms in a sparse array: map, block, bin."""
+        blocks = self._blocks(self.image_shape_)
+        parts = histograms(rows, self._stages(rows.dtype), blocks, sparse.csr_array)
         return sparse.vstack(parts, format="csr")
 
-    def _keep(self, stages: tuple[Stage, ...]) -> None:
-        for (filters, offset), stage, shape in zip(_NAMES, stages, self._filter_shapes()):
-            setattr(self, filters, stage.filters.reshape(-1, *shape))
-            setattr(self, offset, stage.offset)
-
     def _stages(self, dtype: Any) -> tuple[Stage, ...]:
-        shapes = self._image_shape, self._image_shape[:2]
+        shapes = self.image_shape_, self.image_shape_[:2]
         return tuple(
             Stage(
                 getattr(self, filters).reshape(len(getattr(self, filters)), -1).astype(dtype),
@@ -187,7 +166,7 @@ class PCANet(
         )
 
     def _filter_shapes(self) -> list[tuple[int, ...]]:
-        shapes = (self._image_shape, self._image_shape[:2])[: self.n_stages]
+        shapes = (self.image_shape_, self.image_shape_[:2])[: self.n_stages]
         return [atom_shape(_filter_grid(shape, self.filter_shape), shape) for shape in shapes]
 
     def _counts(self) -> tuple[int, ...]:
@@ -218,34 +197,34 @@ class PCANet(
         check_number("C", self.C, 0, above=True)
         check_number("max_iter", self.max_iter, 1, whole=True)
 
-    def _blocks(self) -> Grid:
+    def _blocks(self, image_shape: tuple[int, ...]) -> Grid:
         """Where the histograms' blocks lie on a map."""
-        sizes = self._image_shape[:2]
+        sizes = image_shape[:2]
         default = [min(size, max(4, size // 7)) for size in sizes] if len(sizes) > 1 else 1
         shape = default if self.block_shape is None else self.block_shape
         block = patch_grid(sizes, shape, 1, name="block_shape").patch[-len(sizes) :]
         return patch_grid(sizes, block, [max(1, round((1 - self.block_overlap) * size)) for size in block])
 
-    def _centre(self) -> str:
-        return self.centre or ("patch" if len(self._image_shape) > 1 else "dataset")
+    def _centre(self, image_shape: tuple[int, ...]) -> str:
+        return self.centre or ("patch" if len(image_shape) > 1 else "dataset")
 
     @property
     def _n_features_out(self) -> int:
         return self.coef_.shape[1]
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
     def _saved(self) -> SavedModel:
-        """What a model file must hold for this class."""
         C = len(self.classes_)
         arrays: dict[str, tuple[int | None, ...]] = {"coef_": (C, None), "intercept_": (C,)}
         for (filters, offset), shape in zip(_NAMES, self._filter_shapes()):
             arrays |= {filters: (None, *shape), offset: (None,)}
-        return SavedModel(arrays, ("n_iter_", "n_features_in_", "_image_shape"))
+        return SavedModel(arrays, ("n_iter_", "n_features_in_", "image_shape_"))
 
 
 _NAMES = (("filters_", "_offset"), ("second_filters_", "_second_offset"))  # of each stage's attributes
+
+
+def _nothing_yet(model: PCANet) -> None:
+    """Filters without a classifier are no model that a callback could use."""
 
 
 def _filter_grid(shape: tuple[int, ...], filter_shape: Any) -> Grid:
@@ -266,4 +245,4 @@ def _one_row_per_class(svm: Any, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     coef, intercept = svm.coef_, np.atleast_1d(svm.intercept_)
     if len(coef) == 1:  # two classes
         coef, intercept = np.vstack([-coef, coef]) / 2, np.concatenate([-intercept, intercept]) / 2
-    return np.ascontiguousarray(coef, dtype=dtype), intercept.astype(dtype)
+    return fitted_array(coef, dtype), fitted_array(intercept, dtype)

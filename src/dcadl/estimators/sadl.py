@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from dcadl.arrays import Array, check_backend, fetch, send
-from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.inputs import check_number, check_option, fit_rows, one_hot, predict_rows
-from dcadl.estimators.passes import FitReport, warn_if_not_converged
-from dcadl.estimators.patchwise import decision, labels, run_on
+from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.start import gaussian_atoms
+from dcadl.estimators.validation import Training, check_number, check_option, training_data
 from dcadl.ops.normalise import normalise_images
 from dcadl.solvers import sadl
-from dcadl.solvers.loop import Result, iterate
 
 
-class SADL(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
-):
+class SADL(CodingClassifier):
     """Structured analysis dictionary learning.
 
     Learns atoms Ω, a structure map Q and a classifier W by minimising over them and codes U
@@ -138,7 +134,7 @@ class SADL(
         self.backend = backend
         self.random_state = random_state
 
-    @with_callbacks
+    @fitting
     def fit(self, X: Any, y: Any) -> SADL:
         """Learn atoms, structure map and classifier together.
 
@@ -152,51 +148,38 @@ class SADL(
         self
         """
         self._check_parameters()
-        X, y, self._image_shape = fit_rows(self, X, y)
-        self.classes_, Y = one_hot(y, X.dtype)
-        H = np.repeat(Y, self.block_size, axis=1)
-        report = FitReport(self, self.max_iter, X, y, None)
-
-        learn = _learn_by_admm if self.solver == "admm" else _learn_by_descent
-        rows = normalise_images(send(X, self.backend), self.normalize)
-        result = learn(self, rows, Y, H, report)
-        self.__dict__.update(_fitted(result.state))
-        self.objective_ = np.asarray(result.state.seen)
-        self.n_iter_ = result.n_iter
-        warn_if_not_converged("SADL", result, self.tol)
-        report.end()
-        return self
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Structured codes QΩx of X, one row per sample."""
-        check_is_fitted(self)
-        return self._mapped(X, self.structure_)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each class; for two classes the second's less the first's."""
-        return decision(self._scores(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the highest score."""
-        return labels(self._scores(X), self.classes_)
-
-    def save(self, path: Any) -> None:
-        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
-        save(self, path)
-
-    def _scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return self._mapped(X, self.coef_ @ self.structure_)
-
-    def _mapped(self, X: Any, after: np.ndarray) -> np.ndarray:
-        """X times Ωᵀ and `after`ᵀ, the two taken together first: one small product per sample."""
-
-        def mapped(x: Array, both: Array) -> Array:
-            return normalise_images(x, self.normalize) @ both.T
-
-        return run_on(
-            self.backend, mapped, predict_rows(self, X, self._image_shape), np.dot(after, self.atoms_)
+        data = training_data(self, X, y)
+        descends = self.solver == "descent"
+        step, state = (_descent if descends else _admm)(self, data)
+        return self._fit_by_passes(
+            data,
+            step,
+            state,
+            sadl.last_value,
+            keep=lambda model, now: model._keep(data, now),
+            tol=self.tol,
+            # The residual may rise: its size judges, not its decrease.
+            settled=None if descends else lambda now: now.seen[-1] < self.tol,
         )
+
+    def _keep(self, data: Training, state: sadl.State | sadl.AdmmState) -> None:
+        self.classes_, self.image_shape_ = data.classes, data.image_shape
+        self.atoms_ = fitted_array(state.Omega)
+        self.structure_ = fitted_array(state.Q)
+        self.coef_ = fitted_array(state.W)
+        self.objective_ = np.asarray(state.seen)
+
+    def _scores(self, rows: Array) -> Array:
+        return self._mapped(rows, self.coef_ @ self.structure_)
+
+    def _codes(self, rows: Array) -> np.ndarray:
+        """Structured codes QΩx."""
+        return fetch(self._mapped(rows, self.structure_))
+
+    def _mapped(self, rows: Array, after: np.ndarray) -> Array:
+        """X times Ωᵀ and `after`ᵀ, the two taken together first: one small product per sample."""
+        x, both = on_backend(self.backend, rows, after @ self.atoms_)
+        return normalise_images(x, self.normalize) @ both.T
 
     def _check_parameters(self) -> None:
         if self.n_atoms is not None:
@@ -218,11 +201,7 @@ class SADL(
     def _n_features_out(self) -> int:
         return len(self.structure_)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
     def _saved(self) -> SavedModel:
-        """What a model file must hold for this class."""
         C = len(self.classes_)
         s = self.block_size * C
         return SavedModel(
@@ -232,44 +211,29 @@ class SADL(
                 "coef_": (C, s),
                 "objective_": (None,),
             },
-            ("n_iter_", "n_features_in_", "_image_shape"),
+            ("n_iter_", "n_features_in_", "image_shape_"),
         )
 
 
-def _learn_by_descent(model: SADL, X: Array, Y: np.ndarray, H: np.ndarray, report: FitReport) -> Result:
-    problem = sadl.pose(X, send(Y, model.backend), send(H, model.backend), model._weights())
-    atoms = gaussian_atoms(model.n_atoms or X.shape[0], X.shape[1], model.random_state).astype(Y.dtype)
-    return iterate(
-        lambda state: sadl.step(problem, state),
-        sadl.start(problem, send(atoms, model.backend)),
-        sadl.last_value,
-        max_iter=model.max_iter,
-        tol=model.tol or -np.inf,
-        watch=lambda t, state: report.after_pass(lambda: _fitted(state)),
-    )
+def _posed(model: SADL, data: Training, pose: Callable[..., sadl.Problem]) -> sadl.Problem:
+    """The problem on the backend: samples, labels Y, and H, which gives every class entries of its own."""
+    X = normalise_images(send(data.rows, model.backend), model.normalize)
+    H = np.repeat(data.Y, model.block_size, axis=1)
+    return pose(X, send(data.Y, model.backend), send(H, model.backend), model._weights())
 
 
-def _learn_by_admm(model: SADL, X: Array, Y: np.ndarray, H: np.ndarray, report: FitReport) -> Result:
-    problem = sadl.pose_admm(X, send(Y, model.backend), send(H, model.backend), model._weights())
+def _descent(model: SADL, data: Training) -> tuple[Callable[[Any], Any], sadl.State]:
+    problem = _posed(model, data, sadl.pose)
+    n, d = data.rows.shape
+    atoms = gaussian_atoms(model.n_atoms or n, d, model.random_state).astype(data.Y.dtype)
+    return partial(sadl.step, problem), sadl.start(problem, send(atoms, model.backend))
+
+
+def _admm(model: SADL, data: Training) -> tuple[Callable[[Any], Any], sadl.AdmmState]:
+    problem = _posed(model, data, sadl.pose_admm)
     rng = check_random_state(model.random_state)
-    r = model.n_atoms or X.shape[0]
-    shapes = ((r, X.shape[1]), (H.shape[1], r), (Y.shape[1], H.shape[1]), H.shape)  # Ω, Q, W, Y1
-    first = (send(rng.uniform(size=shape).astype(Y.dtype), model.backend) for shape in shapes)
-    result = iterate(
-        lambda state: sadl.admm_step(problem, state),
-        sadl.start_admm(problem, *first),
-        sadl.last_value,
-        max_iter=model.max_iter,
-        tol=-np.inf,  # the residual may rise: its size judges, not its decrease
-        watch=lambda t, state: report.after_pass(lambda: _fitted(state)) or state.seen[-1] < model.tol,
-    )
-    met = result.n_iter < model.max_iter or model.tol == 0 or result.state.seen[-1] < model.tol
-    return result._replace(converged=met)
-
-
-def _fitted(state: Any) -> dict[str, np.ndarray]:
-    return {
-        "atoms_": np.ascontiguousarray(fetch(state.Omega)),
-        "structure_": np.ascontiguousarray(fetch(state.Q)),
-        "coef_": np.ascontiguousarray(fetch(state.W)),
-    }
+    (n, d), C = data.rows.shape, data.Y.shape[1]
+    r, s = model.n_atoms or n, C * model.block_size
+    shapes = ((r, d), (s, r), (C, s), (n, s))  # Ω, Q, W, Y1
+    first = (send(rng.uniform(size=shape).astype(data.Y.dtype), model.backend) for shape in shapes)
+    return partial(sadl.admm_step, problem), sadl.start_admm(problem, *first)

@@ -9,9 +9,9 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from dcadl.arrays import send
-from dcadl.estimators.inputs import fit_rows, grid_of, predict_rows, sample_weights
 from dcadl.estimators.learn import lams, parts_in_memory
 from dcadl.estimators.start import gaussian_atoms
+from dcadl.estimators.validation import fit_rows, grid_of, predict_rows, sample_weights
 from dcadl.ops.contrasts import to_contrasts
 from dcadl.solvers import descent, stream
 
@@ -51,7 +51,7 @@ def _begun(model: Any, X: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.nda
     _check_known(y, names)
     grid = grid_of(model, shape)
     _check_room(grid.p * model.n_atoms)
-    model.classes_, model.grid_, model._image_shape = names, grid, shape
+    model.classes_, model.grid_, model.image_shape_ = names, grid, shape
     return rows, y
 
 
@@ -61,7 +61,7 @@ def _next(model: Any, X: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.ndar
             f"classes={list(classes)} is not the same as on the first call: {model.classes_.tolist()}."
         )
     _check_room(model.coef_.shape[1])
-    rows = np.asarray(predict_rows(model, X, model._image_shape), dtype=model.atoms_.dtype)
+    rows = np.asarray(predict_rows(model, X, model.image_shape_), dtype=model.atoms_.dtype)
     y = column_or_1d(y, warn=True)
     check_consistent_length(rows, y)
     check_classification_targets(y)

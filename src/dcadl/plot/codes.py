@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dcadl.estimators.inputs import predict_rows
+from dcadl.estimators.validation import predict_rows
 from dcadl.ops.codes import respond
 from dcadl.ops.normalise import normalised_patches
 from dcadl.ops.patches import Grid, patch_table
@@ -99,7 +99,7 @@ def explain(estimator: Any, X: Any) -> Explanation:
     if not hasattr(estimator, "atoms_") or not hasattr(estimator, "grid_"):
         raise ValueError(f"{type(estimator).__name__} has no atoms; give DCADL or RandomAtoms.")
     grid: Grid = estimator.grid_
-    rows = predict_rows(estimator, X, estimator._image_shape)
+    rows = predict_rows(estimator, X, estimator.image_shape_)
     Omega = estimator.atoms_.reshape(len(estimator.atoms_), -1)
     maps = (len(rows), *grid.counts, len(Omega))
     codes = estimator.transform(X)  # (n, p·m)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from itertools import islice
 from operator import add
 from typing import Any, NamedTuple, Protocol
 
-from threadpoolctl import ThreadpoolController
+from dcadl.arrays.threads import blas_threads, one_blas_thread
 
 Sums = tuple[Any, ...]
 Visit = Callable[..., tuple[Any, Sums]]  # one chunk -> what it keeps, and its part of the sums
@@ -102,8 +101,8 @@ def threads(n_chunks: int) -> Iterator[Walk]:
     BLAS itself gets one thread even where there is but one chunk: so little work is slower with more,
     and the threads of NumPy's BLAS and of SciPy's would spin against each other.
     """
-    width = min(_BLAS.width(), n_chunks)
-    with _BLAS.single():
+    width = min(blas_threads(), n_chunks)
+    with one_blas_thread():
         if width < 2:
             yield SerialWalk()
             return
@@ -119,11 +118,6 @@ def _pool(width: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(width, thread_name_prefix=f"dcadl-{process}")
 
 
-def blas_threads() -> int:
-    """Threads that BLAS may use, and so the width of a walk over many chunks."""
-    return _BLAS.width()
-
-
 def _gather(results: Iterator[tuple[Any, Sums]] | Any) -> tuple[list[Any], Sums]:
     kept: list[Any] = []
     total: Sums = ()
@@ -136,50 +130,3 @@ def _gather(results: Iterator[tuple[Any, Sums]] | Any) -> tuple[list[Any], Sums]
 def add_sums(parts: Sequence[Sums]) -> Sums:
     """Sums of some chunks to sums of them all."""
     return tuple(reduce(add, column) for column in zip(*parts))
-
-
-class _BlasThreads:
-    """BLAS's own threads, put aside while ours run.
-
-    threadpoolctl lets only the thread that set a limit change it. So of fits side by side the first sets
-    one, and takes it with it; one that takes longer then shares the processor with BLAS's threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held = False
-        self._full = 1
-
-    def width(self) -> int:
-        """Threads that BLAS may use: a user's own limit is honoured."""
-        with self._lock:
-            return self._full if self._held else _blas_width()
-
-    @contextmanager
-    def single(self) -> Iterator[None]:
-        """One BLAS thread, unless another fit sees to that."""
-        with self._lock:
-            free, self._held = not self._held, True
-            if free:
-                self._full = _blas_width()
-        if not free:
-            yield
-            return
-        try:
-            with _controller().limit(limits=1, user_api="blas"):
-                yield
-        finally:
-            with self._lock:
-                self._held = False
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # a look at every loaded library: not to be repeated for each prediction
-
-
-def _blas_width() -> int:
-    return max((info["num_threads"] for info in _controller().select(user_api="blas").info()), default=1)
-
-
-_BLAS = _BlasThreads()

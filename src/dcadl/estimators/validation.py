@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
@@ -18,7 +19,24 @@ from dcadl.ops.patches import Grid, patch_grid
 DTYPES = [np.float32, np.float64]  # anything else, such as 8-bit pixels, becomes float32
 
 
-def fit_rows(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+class Training(NamedTuple):
+    """Checked training data of a method that works in memory."""
+
+    rows: np.ndarray  # (n, r) one image each
+    y: np.ndarray  # (n,) labels as given
+    Y: np.ndarray  # (n, C) one-hot
+    classes: np.ndarray  # (C,)
+    image_shape: tuple[int, ...]
+
+
+def training_data(estimator: BaseEstimator, X: Any, y: Any) -> Training:
+    """Images and labels, checked."""
+    rows, y, shape = fit_rows(estimator, X, y)
+    classes, Y = one_hot(y, rows.dtype)
+    return Training(rows, y, Y, classes, shape)
+
+
+def fit_rows(estimator: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """Training images as rows, labels, and the shape of one image."""
     shape = _sample_shape(X)
     X, y = validate_data(estimator, _as_rows(X), y, dtype=DTYPES)
@@ -34,7 +52,7 @@ def fit_rows(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, tu
     return X, y, given
 
 
-def predict_rows(estimator: Any, X: Any, image_shape: tuple[int, ...]) -> Array:
+def predict_rows(estimator: BaseEstimator, X: Any, image_shape: tuple[int, ...]) -> Array:
     """Images to predict, as rows, of the shape that was fitted. Arrays on a device are checked there."""
     shape = _sample_shape(X)
     if shape and shape not in (image_shape, (*image_shape, 1)) and len(image_shape) > 1:
@@ -80,7 +98,15 @@ def sample_weights(sample_weight: Any, class_weight: Any, y: np.ndarray, dtype: 
     return total.astype(dtype)
 
 
-def grid_of(estimator: Any, shape: tuple[int, ...]) -> Grid:
+class OnPatches(Protocol):
+    """Parameters that lay a grid of patches on an image."""
+
+    patch_shape: Any
+    stride: Any
+    normalize: str | None
+
+
+def grid_of(estimator: OnPatches, shape: tuple[int, ...]) -> Grid:
     """The patch grid that the estimator's parameters lay on an image."""
     check_option("normalize", estimator.normalize, NORMALISATIONS)
     return patch_grid(shape, estimator.patch_shape, estimator.stride)

@@ -1,0 +1,232 @@
+"""What every classifier here does alike: predict, save, and leave a model as it was when a fit fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils.validation import check_is_fitted
+
+from dcadl.arrays import Array, array_namespace, fetch
+from dcadl.arrays.threads import one_blas_thread
+from dcadl.estimators.callbacks import FitReport, warn_if_not_converged
+from dcadl.estimators.files import SavedModel, save
+from dcadl.estimators.prediction import coded, in_memory, in_parts, on_backend, shrunken
+from dcadl.estimators.validation import Training, predict_rows
+from dcadl.ops.codes import by_image
+from dcadl.ops.normalise import responses
+from dcadl.ops.patches import Grid
+from dcadl.solvers.chunks import map_rows
+from dcadl.solvers.loop import iterate
+from dcadl.solvers.sources import opened
+
+P = ParamSpec("P")
+Model = TypeVar("Model", bound="Classifier")
+
+
+def fitting(fit: Callable[Concatenate[Model, P], Model]) -> Callable[Concatenate[Model, P], Model]:
+    """Decorates `fit` and `partial_fit`: all or nothing, on one BLAS thread, with scikit-learn's callbacks.
+
+    A fit that fails or is interrupted leaves the model as it was. Some attributes are set before the
+    end whatever we do: scikit-learn's `validate_data` notes the number and names of features first.
+    """
+    with_teardown = with_callbacks(fit)
+
+    @wraps(fit)
+    def all_or_nothing(self: Model, *args: P.args, **kwargs: P.kwargs) -> Model:
+        before = dict(vars(self))
+        try:
+            with one_blas_thread():
+                return with_teardown(self, *args, **kwargs)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return cast("Callable[Concatenate[Model, P], Model]", all_or_nothing)
+
+
+def fitted_array(x: Array, dtype: Any = None) -> np.ndarray:
+    """`x` as a fitted attribute: a NumPy array in C order.
+
+    Model files keep C order. An array kept in another one would be multiplied by other kernels after
+    it was loaded, and the last bits of its products would differ.
+    """
+    return np.ascontiguousarray(fetch(x), dtype=dtype)
+
+
+class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Base of the classifiers.
+
+    A subclass has a `fit`, decorated with `fitting`, which ends by assigning `classes_`, `image_shape_`
+    and its own fitted attributes, and the three methods that raise NotImplementedError here.
+    """
+
+    classes_: np.ndarray
+    image_shape_: tuple[int, ...]
+    n_features_in_: int
+    n_iter_: int
+    max_iter: int
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the highest score.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, H, W), (n, H, W, channels), or rows (n, values)
+            As in `fit`. A memory map, an HDF5 or Zarr array or the path of a `.npy` file is read a part
+            at a time; a dask array gives a dask array, not yet computed.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        X = self._opened(X)
+        if not in_memory(X):
+            return in_parts(self.predict, X, None, self.classes_.dtype)
+        with one_blas_thread():
+            scores = self._scores(predict_rows(self, X, self.image_shape_))
+        # Only the number of the class comes home from a device.
+        return self.classes_[fetch(array_namespace(scores).argmax(scores, axis=1))]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Score of each class, (n, C); for two classes the second's less the first's, (n,).
+
+        Parameters
+        ----------
+        X : as in `predict`
+        """
+        X, C = self._opened(X), len(self.classes_)
+        if not in_memory(X):
+            return in_parts(self.decision_function, X, None if C == 2 else C)
+        with one_blas_thread():
+            scores = fetch(self._scores(predict_rows(self, X, self.image_shape_)))
+        return scores[:, 1] - scores[:, 0] if C == 2 else scores
+
+    def save(self, path: Any) -> None:
+        """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
+        save(self, path)
+
+    def _opened(self, X: Any) -> Any:
+        """X to predict, of a fitted model; the memory map of a `.npy` file where X is its path."""
+        check_is_fitted(self)
+        return opened(X)
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that no fit could use, with a ValueError that says what to do."""
+        raise NotImplementedError
+
+    def _scores(self, rows: Array) -> Array:
+        """Score of each class, (n, C), of checked images as rows; it may stay on the backend."""
+        raise NotImplementedError
+
+    def _saved(self) -> SavedModel:
+        """What a model file must hold for this class."""
+        raise NotImplementedError
+
+    def _fit_by_passes(
+        self,
+        data: Training,
+        step: Callable[[Any], Any],
+        state: Any,
+        value: Callable[[Any], float],
+        *,
+        keep: Callable[[Any, Any], None],
+        tol: float,
+        settled: Callable[[Any], bool] | None = None,
+    ) -> Self:
+        """`iterate` from `state` on, then `keep(self, state)`, which assigns the fitted attributes.
+
+        Callbacks hear of each pass; one that asks for a fitted model gets a copy that `keep` was called
+        on. `settled` tells the end of a method whose value may rise, in place of a decrease below `tol`.
+        """
+        report = FitReport(self, self.max_iter, data.rows, data.y)
+
+        def watch(t: int, now: Any) -> bool:
+            stop = report.after_pass(lambda model: keep(model, now))
+            return stop or (settled is not None and settled(now))
+
+        limit = -np.inf if settled is not None else tol or -np.inf  # 0: exactly max_iter passes
+        result = iterate(step, state, value, max_iter=self.max_iter, tol=limit, watch=watch)
+        if settled is not None:
+            met = result.n_iter < self.max_iter or tol == 0 or settled(result.state)
+            result = result._replace(converged=met)
+        keep(self, result.state)
+        self.n_iter_ = result.n_iter
+        warn_if_not_converged(type(self).__name__, result, tol, stacklevel=6)
+        report.end()
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")
+
+
+class CodingClassifier(ClassNamePrefixFeaturesOutMixin, Classifier, TransformerMixin):
+    """A classifier on codes that are of use by themselves: it has `transform` too."""
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Codes of X, one row per image.
+
+        Parameters
+        ----------
+        X : as in `predict`
+
+        Returns
+        -------
+        ndarray of shape (n, n_codes)
+        """
+        X = self._opened(X)
+        if not in_memory(X):
+            return in_parts(self.transform, X, self._n_features_out)
+        with one_blas_thread():
+            return self._codes(predict_rows(self, X, self.image_shape_))
+
+    def _codes(self, rows: Array) -> np.ndarray:
+        """Codes of checked images as rows, brought home."""
+        raise NotImplementedError
+
+    @property
+    def _n_features_out(self) -> int:
+        """Values of a code."""
+        raise NotImplementedError
+
+
+class PatchClassifier(CodingClassifier):
+    """A linear classifier W on the codes τ(ΩX̄) of an image's patches, with `backend` and `normalize`."""
+
+    atoms_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    grid_: Grid
+    normalize: str | None
+    backend: str
+
+    def _scores(self, rows: Array) -> Array:
+        """W·τ(ΩX̄) + b; codes live only for their chunk."""
+        x, Omega, W, b = on_backend(self.backend, rows, self._Omega(), self.coef_, self.intercept_)
+
+        def score(part: Array) -> Array:
+            codes = responses(part, self.grid_, self.normalize, Omega)
+            return by_image(shrunken(codes, self._threshold())) @ W.T + b
+
+        return map_rows(score, x, self.grid_)
+
+    def _codes(self, rows: Array) -> np.ndarray:
+        """Patch first, then atom."""
+        x, Omega = on_backend(self.backend, rows, self._Omega())
+        return fetch(coded(x, self.grid_, self.normalize, Omega, self._threshold()))
+
+    def _threshold(self) -> float:
+        """What codes are shrunk by."""
+        raise NotImplementedError
+
+    def _Omega(self) -> np.ndarray:
+        return self.atoms_.reshape(len(self.atoms_), -1)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.coef_.shape[1]

@@ -1,0 +1,95 @@
+"""What predictions share: the way to a backend, codes of patches, and data that is not loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dcadl.arrays import Array, array_namespace, send
+from dcadl.ops.codes import by_image, shrink
+from dcadl.ops.normalise import responses
+from dcadl.ops.patches import Grid
+from dcadl.solvers.chunks import map_rows
+from dcadl.solvers.sources import on_disk
+
+PART_BYTES = 64_000_000  # pixels that a prediction on unloaded data reads at once
+
+
+def on_backend(backend: str, X: Array, *fitted: np.ndarray) -> tuple[Array, ...]:
+    """X and fitted arrays on the backend, all in X's precision."""
+    sent = send(X, backend)
+    xp = array_namespace(sent)
+    return sent, *(xp.astype(send(a, backend), sent.dtype, copy=False) for a in fitted)
+
+
+def coded(X: Array, grid: Grid, how: str | None, Omega: Array, threshold: float) -> Array:
+    """Test-time codes τ(ΩX̄), one row per image: no label information enters them."""
+
+    def code(part: Array) -> Array:
+        return by_image(shrunken(responses(part, grid, how, Omega), threshold))
+
+    return map_rows(code, X, grid)
+
+
+def shrunken(codes: Array, threshold: float) -> Array:
+    """τ(codes), in their place; nothing is done for a threshold of 0."""
+    return shrink(codes, threshold) if threshold > 0 else codes
+
+
+def atom_shape(grid: Grid, image_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """An atom in the user's own terms: (h, w), (h, w, channels) or (length,)."""
+    return (*grid.patch[2 - len(image_shape[:2]) :], *image_shape[2:])
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a dask array."""
+    return type(X).__module__.startswith("dask.")
+
+
+def in_memory(X: Any) -> bool:
+    """Whether X can be predicted in one go: it is neither a dask array nor left on disk."""
+    return not is_dask(X) and not on_disk(X)
+
+
+def in_parts(function: Callable[[Any], Any], X: Any, width: int | None, dtype: Any = None) -> Any:
+    """`function` of an X that is not in memory; on disk, part after part; of a dask array, when computed.
+
+    `width` columns come out, or None for one value per image. `dtype=None`: floating point as X's.
+    """
+    return _map_blocks(function, X, width, dtype) if is_dask(X) else _by_parts(function, X)
+
+
+def _by_parts(function: Callable[[Any], Any], X: Any) -> Any:
+    step = max(1, PART_BYTES // (4 * int(np.prod(X.shape[1:]))))
+    parts = [function(np.asarray(X[i : i + step])) for i in range(0, X.shape[0], step)]
+    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
+def _map_blocks(function: Callable[[Any], Any], X: Any, width: int | None, dtype: Any) -> Any:
+    X = along_samples(X)
+    tail = () if width is None else (width,)
+    dtype = dtype or (np.float64 if X.dtype == np.float64 else np.float32)
+    return X.map_blocks(
+        function,
+        drop_axis=list(range(1, X.ndim)),
+        new_axis=None if width is None else 1,
+        chunks=(X.chunks[0], *((w,) for w in tail)),
+        meta=np.empty((0, *tail), dtype),
+    )
+
+
+def along_samples(X: Any) -> Any:
+    """A dask array with whole images in every block."""
+    if X.ndim not in (2, 3, 4) or np.dtype(X.dtype).kind not in "fiub":
+        raise ValueError(
+            f"X must hold rows (n, values) or images (n, H, W[, channels]) of numbers; got shape {X.shape} "
+            f"of {X.dtype}."
+        )
+    if any(np.isnan(size) for size in X.shape):
+        raise ValueError("The chunks of X have unknown sizes; call X.compute_chunk_sizes() first.")
+    if X.shape[0] == 0:
+        raise ValueError("Found array with 0 sample(s): X must hold at least one.")
+    return X.rechunk(dict.fromkeys(range(1, X.ndim), -1)) if max(X.numblocks[1:]) > 1 else X
