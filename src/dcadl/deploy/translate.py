@@ -55,7 +55,7 @@ def operations_of(model: Any, *, scale: float = 1.0) -> Program:
     end = Softmax(float(getattr(model, "temperature_", 1.0)))
     return Program(
         type(model).__name__,
-        tuple(int(size) for size in model._image_shape),
+        tuple(int(size) for size in model.image_shape_),
         np.asarray(model.classes_),
         (*first, *body(model), end),
         facts_of(model),
@@ -141,7 +141,7 @@ def _pcanet(model: PCANet) -> tuple[Operation, ...]:
         )
         for i, stage in enumerate(stages)
     ]
-    blocks, (C, _), bins = model._blocks(), model.coef_.shape, 2 ** len(stages[-1].filters)
+    blocks, (C, _), bins = model._blocks(model.image_shape_), model.coef_.shape, 2 ** len(stages[-1].filters)
     # A histogram is scaled to sum to its number of bins; the table has that in it.
     table = model.coef_.reshape(C, -1, blocks.p, bins) * (bins / blocks.d)
     rounding = float(np.finfo(np.float32).eps) * stages[-1].grid.d
@@ -191,7 +191,7 @@ def _unit_image(model: Any) -> tuple[Operation, ...]:
 
 def _whole(model: Any) -> Grid:
     """One patch that is the sample."""
-    rows, columns, channels = Program("", model._image_shape, np.empty(0), (), {}).image
+    rows, columns, channels = Program("", model.image_shape_, np.empty(0), (), {}).image
     return Grid((rows, columns, channels), (rows, columns), (1, 1))
 
 

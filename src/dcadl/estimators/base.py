@@ -165,7 +165,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return hasattr(self, "classes_")
 
 
-class CodingClassifier(ClassNamePrefixFeaturesOutMixin, Classifier, TransformerMixin):
+class CodingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifier):
     """A classifier on codes that are of use by themselves: it has `transform` too."""
 
     def transform(self, X: Any) -> np.ndarray:
