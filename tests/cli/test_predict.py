@@ -76,17 +76,6 @@ def test_two_classes_have_a_margin_too(call, tmp_path, arrays, pictures):
     assert [row["label"] == "down" for row in found] == (gaps > 0).tolist()
 
 
-def test_a_method_without_scores_still_names_labels(call, model, pictures, monkeypatch):
-    scored = json.loads(call("predict", model, *pictures[:3], "--json").stdout)
-    monkeypatch.delattr(dcadl.DCADL, "decision_function")
-
-    found = json.loads(call("predict", model, *pictures[:3], "--json").stdout)
-
-    assert [row["label"] for row in found] == [row["label"] for row in scored]
-    assert [row["margin"] for row in found] == [None] * 3
-    assert call("predict", model, *pictures[:3]).exit_code == 0
-
-
 def test_a_corrupt_picture_is_refused_by_its_name(refused, tmp_path, model, pictures):
     (tmp_path / "torn.png").write_bytes(pictures[0].read_bytes()[:60])
 

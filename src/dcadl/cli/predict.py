@@ -42,9 +42,6 @@ def _classify(path: Path, files: list[Path], skip: bool) -> list[dict[str, Any]]
     model = load(path)
     with advising(unreadable_advice(skip)):
         files, X = _read(files, image_form(model, path), skip)
-    if not hasattr(model, "decision_function"):
-        labels = [str(label) for label in model.predict(X)]
-        return [_row(file, label) for file, label in zip(files, labels)]
     scores = np.asarray(model.decision_function(X))
     if scores.ndim == 1:  # two classes: the second's score less the first's
         scores = np.stack([-scores / 2, scores / 2], axis=1)
@@ -52,7 +49,7 @@ def _classify(path: Path, files: list[Path], skip: bool) -> list[dict[str, Any]]
     margins = -np.diff(np.take_along_axis(scores, best, axis=1), axis=1)[:, 0]
     names = [str(c) for c in model.classes_]
     return [
-        _row(file, names[i], round(float(margin), 4), names[j])
+        {"file": str(file), "label": names[i], "margin": round(float(margin), 4), "runner_up": names[j]}
         for file, (i, j), margin in zip(files, best, margins)
     ]
 
@@ -74,11 +71,6 @@ def _read(files: list[Path], form: ImageForm, skip: bool) -> tuple[list[Path], A
     for trouble in bad:
         note(f"left out: {trouble}")
     return [files[i] for i in pictures], scaled(np.stack(list(pictures.values())))
-
-
-def _row(file: Path, label: str, margin: float | None = None, runner_up: str | None = None) -> dict[str, Any]:
-    """One picture's answer; a method without scores has neither margin nor runner-up."""
-    return {"file": str(file), "label": label, "margin": margin, "runner_up": runner_up}
 
 
 def _json(found: list[dict[str, Any]]) -> None:
@@ -104,7 +96,6 @@ def _table(found: list[dict[str, Any]]) -> None:
     table.add_column("margin", justify="right")
     table.add_column("runner-up")
     for row in found:
-        margin = "" if row["margin"] is None else f"{row['margin']:.3f}"
-        cells = (row["file"], row["label"], margin, row["runner_up"] or "")
+        cells = (row["file"], row["label"], f"{row['margin']:.3f}", row["runner_up"])
         table.add_row(*map(Text, cells))  # Text: a name in brackets is no markup
     Console().print(table)
