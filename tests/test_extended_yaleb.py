@@ -8,6 +8,7 @@ import pytest
 from dcadl import DCADL
 from dcadl.data import load, split
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 FACES = {"n_atoms": 50, "patch_shape": 12, "stride": 6, "tol": 0}
 
 

@@ -91,6 +91,7 @@ def test_what_is_typed_wins_over_the_preset(call, tmp_path, folder):
     assert (fitted.n_atoms, fitted.max_iter, fitted.lam2) == (3, 1, 0.2)
 
 
+@pytest.mark.bits
 def test_two_fits_with_one_seed_write_the_same_bytes(call, tmp_path, folder):
     for name in ("a", "b"):
         call("fit", folder, "-o", tmp_path / name, *SMALL, "--seed", 3)

@@ -33,6 +33,7 @@ def test_a_checkpoint_is_gone_once_the_model_is_saved(call, tmp_path, folder, mo
     same_atoms(tmp_path / "m", model)
 
 
+@pytest.mark.bits
 def test_a_killed_command_goes_on_and_writes_the_same_bytes(tmp_path, arrays):
     np.savez(tmp_path / "data.npz", images=arrays[0], labels=arrays[1])
     more = ["--patch", "6", "--atoms", "4", "--param", "max_iter=3000", "--param", "tol=0"]

@@ -59,6 +59,7 @@ def test_atoms_have_unit_length_and_are_as_many_as_samples_unless_told(digits):
     np.testing.assert_allclose(np.linalg.norm(atoms, axis=1), 1.0)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("kinds", [2, 10])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_saved_model_predicts_the_same(digits, tmp_path, kinds, dtype):

@@ -66,6 +66,7 @@ def test_a_resumed_fit_does_not_repeat_passes(digits, tmp_path, monkeypatch):
     assert len(made) == 2
 
 
+@pytest.mark.bits
 def test_a_fit_that_was_done_is_done_at_once_and_alike(digits, tmp_path):
     tolerant = FAST | {"max_iter": 200, "tol": 2e-2}
     first = DCADL(**tolerant).fit(*digits, checkpoint=tmp_path / "c")
@@ -184,6 +185,7 @@ model.fit(found.images / 16, found.target, checkpoint=checkpoint_path).save(mode
 """
 
 
+@pytest.mark.bits
 def test_killed_again_and_again_the_fit_ends_with_the_same_bytes(tmp_path):
     """Killed with a checkpoint just written, or written and not yet moved to its place."""
 

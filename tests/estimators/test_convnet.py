@@ -20,6 +20,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("n_layers", [1, 3])
 def test_training_lowers_the_loss_and_the_file_gives_the_same_scores(digits, tmp_path, n_layers):
     X, y = digits

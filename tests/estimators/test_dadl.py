@@ -69,6 +69,7 @@ def test_images_and_rows_give_the_same_model(digits):
     np.testing.assert_array_equal(folded.predict(X_new.reshape(-1, 8, 8)), DADL().fit(X, y).predict(X_new))
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_saved_model_predicts_the_same(digits, tmp_path, dtype):
     X, y, X_new, _ = digits

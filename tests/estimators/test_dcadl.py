@@ -97,6 +97,7 @@ def test_the_objective_never_rises(digits):
     assert (np.diff(trace) <= 1e-9 * trace[:-1]).all()
 
 
+@pytest.mark.bits
 def test_two_fits_with_one_seed_are_the_same_to_the_bit(digits):
     first, second = (DCADL(**FAST).fit(*digits) for _ in range(2))
     np.testing.assert_array_equal(first.atoms_, second.atoms_)
@@ -130,6 +131,7 @@ def test_transform_gives_the_codes_that_the_classifier_reads(digits):
     )
 
 
+@pytest.mark.bits
 def test_predicting_in_eight_threads_equals_predicting_in_one(digits):
     X, y = digits
     model = DCADL(**FAST).fit(X, y)
@@ -140,6 +142,7 @@ def test_predicting_in_eight_threads_equals_predicting_in_one(digits):
     assert all(np.array_equal(one, expected) for one in found)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "pickle"]
 )

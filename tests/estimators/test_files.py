@@ -35,6 +35,7 @@ def saved(model, tmp_path):
     return tmp_path / "model.safetensors"
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("cls", [DCADL, PatchRidge, RandomAtoms])
 def test_a_loaded_model_predicts_to_the_bit_alike(cls, images, tmp_path):
     X, y = images

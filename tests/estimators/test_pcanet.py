@@ -7,6 +7,7 @@ import dcadl
 from dcadl import PCANet
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("n_stages", [1, 2])
 def test_digits_are_read_and_the_file_gives_the_same_scores(digits, tmp_path, n_stages):
     X, y = digits

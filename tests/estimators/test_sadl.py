@@ -47,6 +47,7 @@ def test_scores_are_the_classifier_on_the_structured_codes(digits):
     assert model.transform(X_new).shape == (300, 40)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("solver", ["descent", "admm"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_saved_model_predicts_the_same(digits, tmp_path, solver, dtype):

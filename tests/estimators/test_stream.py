@@ -126,6 +126,7 @@ def test_a_stream_predicts_and_is_saved_like_a_fit(digits, tmp_path):
     np.testing.assert_array_equal(dcadl.load(tmp_path / "m").predict(digits[0]), model.predict(digits[0]))
 
 
+@pytest.mark.bits
 def test_a_copy_goes_on_alike(digits):
     X, y = digits
     model = streamed(DCADL(**FAST), X[:400], y[:400])

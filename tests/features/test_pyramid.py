@@ -170,6 +170,7 @@ def test_a_changed_image_never_finds_old_features(pictures, tmp_path):
     assert np.abs(after[0] - before[0]).max() > 0.01
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("n_components", [None, 4])
 def test_a_saved_pyramid_gives_the_same_rows(pictures, tmp_path, n_components):
     fitted = small(n_components=n_components, coding="hard", pooling="mean").fit(pictures)

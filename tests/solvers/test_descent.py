@@ -121,6 +121,7 @@ def test_a_refit_classifier_is_the_ridge_of_what_predictions_see(xp, rng, monkey
     np.testing.assert_allclose(found, ridge(seen.reshape(24, -1), Y, LAMS[2] / LAMS[1]).T, atol=1e-7)
 
 
+@pytest.mark.bits
 def test_threads_give_the_same_bits_as_one_after_the_other(rng):
     seed = rng.integers(1000)
     serial, first, _ = pose(np, np.random.default_rng(seed), size=5)

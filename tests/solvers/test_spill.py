@@ -12,6 +12,7 @@ SHAPES = [(3, 2, 4), (3, 2, 4), (1, 2, 4)]
 BYTES = 3 * 2 * 4 * 8
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(("room", "spilled"), [(0, 3), (BYTES, 2), (BYTES + BYTES // 3, 1), (10 * BYTES, 0)])
 def test_what_has_no_room_is_spilled_and_comes_back_to_the_bit(rng, room, spilled):
     expected = [rng.standard_normal(shape) for shape in SHAPES]
