@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dcadl.bench.environment import environment
+
 
 def describe() -> str:
     """Processor, cores and versions: what a table of times must say."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        names = [
-            line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line
-        ]
-        model = names[0] if names else model
-    return f"{model}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy {np.__version__}"
+    found = environment()
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return f"{found['processor']}, {found['cores']} cores; Python {found['python']}, {versions}"
 
 
 def gemm_rate(dtype: Any = np.float32, size: int = 2000, repeats: int = 5) -> float:

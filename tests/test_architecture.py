@@ -100,3 +100,9 @@ def _body_length(function: ast.FunctionDef) -> int:
     """Lines of the body, its docstring left out."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.parents[1].glob("benchmarks/*.py")), ids=lambda p: p.name)
+def test_benchmarks_take_nothing_from_the_tests(path):
+    assert "tests" not in {name.split(".")[0] for name, _ in imports(ast.parse(path.read_text()))}
+    assert "sys.path" not in path.read_text()
