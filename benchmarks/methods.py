@@ -19,10 +19,10 @@ from sklearn.linear_model import orthogonal_mp_gram
 
 import dcadl
 from dcadl.data import load, split
-from dcadl.ops.normalise import unit_rows
 from dcadl.ops.omp import batch_omp, dense_codes
+from dcadl.ops.patches import unit_rows
 from dcadl.solvers import lcksvd
-from dcadl.solvers.chunks import walker
+from dcadl.solvers.walk import walker
 
 ATOMS_PER_CLASS = 15  # of LC-KSVD; the other package allows no more atoms in a code than a class has
 PASSES = 3  # of LC-KSVD beside it, for whose sake they are few

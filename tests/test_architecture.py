@@ -71,7 +71,7 @@ def test_formulas_know_no_framework(path):
 
 FRAMEWORKS_OF = {
     "convnet.py": {"torch"},
-    "cluster.py": {"dask", "distributed"},
+    "dask_walk.py": {"dask", "distributed"},
 }  # what these solvers are made of
 
 

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 from dcadl import DCADL
 from dcadl.estimators import checkpoint
-from dcadl.solvers import spill
+from dcadl.solvers import descent, spill
 
 FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 6, "tol": 0, "random_state": 0}
 
@@ -29,7 +29,7 @@ def digits():
 @pytest.fixture(autouse=True)
 def every_pass(monkeypatch):
     """Write after every pass."""
-    monkeypatch.setattr(checkpoint, "CALM", 0)
+    monkeypatch.setattr(checkpoint, "WRITE_SPACING", 0)
 
 
 def pull_the_plug():
@@ -57,11 +57,8 @@ def test_a_resumed_fit_ends_with_the_undisturbed_model(digits, tmp_path, passes,
 
 def test_a_resumed_fit_does_not_repeat_passes(digits, tmp_path, monkeypatch):
     broken_off(DCADL(**FAST), 4, *digits, checkpoint=tmp_path / "c")
-    made = []
-    step = checkpoint.replay
-    monkeypatch.setattr(
-        "dcadl.estimators.learn.replay", lambda state, real: step(state, lambda s: made.append(1) or real(s))
-    )
+    made, step = [], descent.step
+    monkeypatch.setattr(descent, "step", lambda *given: made.append(1) or step(*given))
     DCADL(**FAST).fit(*digits, checkpoint=tmp_path / "c")
     assert len(made) == 2
 
@@ -162,7 +159,7 @@ import os, signal, sys
 from sklearn.datasets import load_digits
 from dcadl import DCADL
 from dcadl.estimators import checkpoint
-checkpoint.CALM = 0
+checkpoint.WRITE_SPACING = 0
 checkpoint_path, model_path, place, last = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 writes, move = [], os.replace
 
@@ -205,7 +202,7 @@ def test_killed_again_and_again_the_fit_ends_with_the_same_bytes(tmp_path):
 
 
 def memory_orders(state):
-    arrays = [getattr(state, name) for name in checkpoint.ARRAYS] + list(state.metric or ())
+    arrays = [getattr(state, name) for name in checkpoint.ARRAYS] + list(state.preconditioner or ())
     return [(a.flags.c_contiguous, a.flags.f_contiguous) for a in arrays]
 
 
@@ -216,14 +213,14 @@ def test_arrays_come_back_in_the_memory_order_they_had(digits, tmp_path, monkeyp
     written, read = [], []
     write, restore = checkpoint.Checkpoint._write, checkpoint.Checkpoint._read
 
-    def watched_write(self, t, state):
+    def watched_write(self, state):
         written.append(memory_orders(state))
-        write(self, t, state)
+        write(self, state)
 
     def watched_read(self, *arguments):
-        state = restore(self, *arguments)
-        read.append(memory_orders(state))
-        return state
+        progress = restore(self, *arguments)
+        read.append(memory_orders(progress.state))
+        return progress
 
     monkeypatch.setattr(checkpoint.Checkpoint, "_write", watched_write)
     monkeypatch.setattr(checkpoint.Checkpoint, "_read", watched_read)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcadl import DCADL, arrays
-from dcadl.arrays import Recorder
+from dcadl import DCADL
+from dcadl.arrays import cuda_graphs
 
 MANY = {"n_atoms": 60, "patch_shape": 4}  # 540 features of a digit: the classifier takes steps
 FAST = MANY | {"stride": 2, "max_iter": 6, "tol": 0.0, "random_state": 0}
@@ -38,7 +38,7 @@ def gap(a, b):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_fit_in_a_row_gives_numpys_model(gpu, wide_digits, weighted):
-    """What runs for the first time is run as it is; from then on it is recorded and played back."""
+    """What runs for the first time is run eagerly; from then on it is recorded and replayed."""
     X, y = wide_digits
     weight = np.linspace(0.5, 1.5, len(y)) if weighted else None
     home = DCADL(**FAST).fit(X, y, sample_weight=weight)
@@ -65,14 +65,14 @@ def test_single_precision_agrees_to_four_digits(gpu, rng):
 
 @pytest.mark.parametrize("gpu", ["torch:cuda"], indirect=True)
 def test_a_recording_changes_nothing(gpu, wide_digits, monkeypatch):
-    made, record = [], arrays._record
-    monkeypatch.setattr(arrays, "_record", lambda *given: made.append(given) or record(*given))
+    made, record = [], cuda_graphs._record
+    monkeypatch.setattr(cuda_graphs, "_record", lambda *given: made.append(given) or record(*given))
     DCADL(**FAST, backend=gpu).fit(*wide_digits)
     recorded = DCADL(**FAST, backend=gpu).fit(*wide_digits)
     assert made
 
     made.clear()
-    monkeypatch.setattr(Recorder, "LIGHT", 0)
+    monkeypatch.setattr(cuda_graphs, "MOST_BYTES", 0)
     plain = DCADL(**FAST, backend=gpu).fit(*wide_digits)
     assert not made
     assert gap(recorded.atoms_, plain.atoms_) < 1e-12

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from dcadl import DCADL
 from dcadl.data import image_folder
-from dcadl.solvers import chunks, spill
+from dcadl.solvers import spill, walk
 from dcadl.solvers.sources import on_disk
 
 FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 4, "tol": 0, "random_state": 0}
@@ -26,7 +26,7 @@ def digits():
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Many chunks, of 40 images each in float64."""
-    monkeypatch.setattr(chunks.host_slices, "__defaults__", (40 * 9 * 16 * 8,))
+    monkeypatch.setattr(walk, "CHUNK_BYTES", 40 * 9 * 16 * 8)
 
 
 def as_memmap(X, folder):
@@ -210,5 +210,5 @@ def test_a_limit_that_could_not_be_kept_is_refused(digits, other):
 
 
 def test_a_path_that_is_no_npy_file_is_refused(digits, tmp_path):
-    with pytest.raises(ValueError, match=r"path of a \.npy file that is there"):
+    with pytest.raises(ValueError, match=r"path of a \.npy file that exists"):
         DCADL(**FAST).fit(str(tmp_path / "nowhere.npy"), digits[1])

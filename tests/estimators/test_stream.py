@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 import dcadl
 from dcadl import DCADL
-from dcadl.ops.normalise import normalised_patches
+from dcadl.ops.patches import normalised_patches
 from dcadl.solvers import stream
 
 FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "tol": 0, "random_state": 0}

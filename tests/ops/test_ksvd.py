@@ -5,7 +5,7 @@ import pytest
 
 from dcadl.arrays import fetch
 from dcadl.ops import ksvd
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 
 
 def plain_sweep(Y, X, D):

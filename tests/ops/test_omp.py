@@ -6,7 +6,7 @@ from sklearn.linear_model import orthogonal_mp_gram
 
 from dcadl.arrays import fetch
 from dcadl.ops import omp
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 
 
 def pursue(xp, D, Y, sparsity):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 from dcadl.ops.rank import rank, with_full_rank
 
 

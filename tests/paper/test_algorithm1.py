@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from algorithm1 import R1, R1_inverse, objective, one_pass, patches_as_columns
 
+from algorithm1 import R1, R1_inverse, objective, one_pass, patches_as_columns
 from dcadl.arrays import fetch
-from dcadl.ops.normalise import normalised_patches
-from dcadl.ops.patches import patch_grid
+from dcadl.ops.patches import normalised_patches, patch_grid
 from dcadl.solvers import paper
 
 LAMS = (0.01, 0.2, 0.1, 0.3)
@@ -50,7 +49,7 @@ def test_three_passes_agree_with_the_transcription(xp, problem, rho):
         np.testing.assert_allclose(fetch(state.Omega), expected[0], rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(fetch(state.U).reshape(-1, 4).T, expected[1], rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(fetch(state.W), expected[2], rtol=1e-10, atol=1e-10)
-        assert state.seen[-1] == pytest.approx(objective(X_bar, Y, *expected, LAMS), rel=1e-10)
+        assert state.trace[-1] == pytest.approx(objective(X_bar, Y, *expected, LAMS), rel=1e-10)
 
 
 def test_the_printed_sign_climbs(problem):

@@ -7,7 +7,7 @@ import pytest
 
 from dcadl.arrays import fetch
 from dcadl.ops.codes import soft_threshold
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 from dcadl.ops.threshold import hard_threshold
 from dcadl.solvers import adl
 

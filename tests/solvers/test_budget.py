@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcadl.ops.patches import patch_grid
-from dcadl.solvers.budget import memory_bytes, plan
+from dcadl.solvers.budget import memory_bytes, memory_plan
 
 GRID = patch_grid((28, 28), 7, 3)
 
@@ -31,12 +31,12 @@ def test_without_a_limit_there_is_none():
 
 @pytest.mark.parametrize("n", [1_000, 60_000, 10**7])
 def test_what_is_kept_and_the_work_fit_into_the_limit(n):
-    allowed = plan(10**9, n, GRID, 50, 10, 4, 2)
+    allowed = memory_plan(10**9, n, GRID, 50, 10, 4, 2)
     patches = n * GRID.p * GRID.d * 4 if allowed.keep_patches else 0
     codes = min(allowed.code_room, n * GRID.p * 50 * 4)
     assert patches + codes < 10**9
 
 
 def test_more_room_keeps_patches_too():
-    assert plan(4 * 10**9, 60_000, GRID, 50, 10, 4, 2).keep_patches
-    assert not plan(10**9, 60_000, GRID, 50, 10, 4, 2).keep_patches
+    assert memory_plan(4 * 10**9, 60_000, GRID, 50, 10, 4, 2).keep_patches
+    assert not memory_plan(10**9, 60_000, GRID, 50, 10, 4, 2).keep_patches

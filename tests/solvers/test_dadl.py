@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 from dcadl.ops.targets import hybrid_codes
 from dcadl.solvers import dadl
 

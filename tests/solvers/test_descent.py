@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.ops.normalise import unit_rows
-from dcadl.ops.ridge import ridge
-from dcadl.solvers import classifier, descent
+from dcadl.ops.floors import STEP_DAMPING
+from dcadl.ops.patches import unit_rows
+from dcadl.ops.ridge import KroneckerPreconditioner, ridge
+from dcadl.solvers import descent
 from dcadl.solvers.walk import SerialWalk, threads
 
 LAMS = (0.02, 0.5, 0.1, 0.1)
@@ -68,7 +69,7 @@ def test_the_last_value_is_the_objective_written_out(xp, rng, weighted):
 @pytest.mark.parametrize("lam1", [0.0, 0.02, 0.3], ids=["dense", "usual", "sparse"])
 @pytest.mark.parametrize("lam2", [0.05, 0.5, 300.0], ids=["weak", "usual", "violent"])
 def test_no_block_of_no_pass_raises_the_objective(xp, rng, monkeypatch, exact, lam1, lam2):
-    monkeypatch.setattr(classifier, "solved_exactly", lambda *shape: exact)
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: exact)
     problem, state, _ = pose(xp, rng, size=10, lams=(lam1, lam2, 0.1, 0.1))
     for _ in range(12):
         state = descent.step(problem, state)
@@ -94,7 +95,7 @@ def test_a_small_classifier_is_the_exact_ridge_of_its_codes(xp, rng, weighted):
 @pytest.mark.parametrize("exact", [True, False], ids=["exact classifier", "CG classifier"])
 @pytest.mark.parametrize("size", [1, 7, 23])
 def test_chunks_change_nothing_but_rounding(rng, monkeypatch, exact, size):
-    monkeypatch.setattr(classifier, "solved_exactly", lambda *shape: exact)
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: exact)
     seed = rng.integers(1000)
     whole, first, _ = pose(np, np.random.default_rng(seed))
     cut, second, _ = pose(np, np.random.default_rng(seed), size=size)
@@ -107,9 +108,9 @@ def test_chunks_change_nothing_but_rounding(rng, monkeypatch, exact, size):
 
 @pytest.mark.parametrize("exact", [True, False], ids=["exact classifier", "CG classifier"])
 def test_a_refit_classifier_is_the_ridge_of_what_predictions_see(xp, rng, monkeypatch, exact):
-    monkeypatch.setattr(classifier, "solved_exactly", lambda *shape: exact)
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: exact)
     monkeypatch.setattr(descent, "REFIT_STEPS", 60)
-    monkeypatch.setattr(classifier, "FRESH_DUST", 1e-10)
+    monkeypatch.setattr(descent, "START_DAMPING", 1e-10)
     problem, state, (P, Y) = pose(xp, rng, size=9)
     for _ in range(2):
         state = descent.step(problem, state)
@@ -169,3 +170,45 @@ def test_float32_descends_too_and_lands_where_float64_does(rng):
     assert (np.diff(narrow) <= 1e-6 * narrow[:-1]).all()
     np.testing.assert_allclose(narrow, wide, rtol=1e-5)
     np.testing.assert_allclose(small.Omega, large.Omega, atol=1e-4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_preconditioner_inverts_codes_that_are_a_product_of_patches_and_atoms(
+    xp, rng, monkeypatch, weighted
+):
+    """Over all pairs of these patch and atom patterns, ŨŨᵀ is S⊗T / tr S exactly."""
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: False)
+    p, m, C = 3, 4, 3
+    over_patches, over_atoms = rng.standard_normal((5, p)), rng.standard_normal((6, m))
+    U = np.einsum("ak,bi->abki", over_patches, over_atoms).reshape(30, p, m)
+    weight = np.full(30, 2.0) if weighted else None
+    R = rng.standard_normal((p * m, C))
+    chunks = chunks_of(xp, np.zeros((30, p, m)), np.zeros((30, C)), 30, weight)
+    problem = descent.Problem(chunks, SerialWalk(), *LAMS, None, None)
+
+    found = descent._preconditioner(problem, [xp.asarray(U)], p * m, C)
+
+    rows = U.reshape(30, -1) * (np.sqrt(2) if weighted else 1)
+    exact = np.linalg.solve(LAMS[1] * rows.T @ rows + LAMS[2] * np.eye(p * m), R)
+    np.testing.assert_allclose(fetch(found.solve(xp.asarray(R))), exact, rtol=1e-2)
+
+
+def test_a_classifier_step_lowers_the_ridge_objective_under_any_preconditioner(xp, rng):
+    n, p, m, C = 40, 3, 4, 3
+    U, Y = rng.standard_normal((n, p, m)), np.eye(C)[np.arange(n) % C]
+    rows, W = U.reshape(n, -1), rng.standard_normal((C, p * m))
+    turn = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    odd = KroneckerPreconditioner(
+        xp.asarray(turn), xp.asarray(np.eye(m)), xp.asarray(rng.uniform(0.01, 9, (p, m)))
+    )
+    problem = descent.Problem(chunks_of(xp, U, Y, n), SerialWalk(), *LAMS, None, None)
+
+    def value(W):
+        return 0.5 * LAMS[1] * ((Y - rows @ W.T) ** 2).sum() + 0.5 * LAMS[2] * (W**2).sum()
+
+    residual = LAMS[1] * rows.T @ (Y - rows @ W.T) - LAMS[2] * W.T
+    found = descent._lower_classifier(
+        problem, [xp.asarray(U)], xp.asarray(W), xp.asarray(residual), odd, 1, STEP_DAMPING
+    )
+
+    assert value(fetch(found)) < value(W)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 from dcadl.solvers import dpl
 
 TAU, LAM, GAMMA = 0.3, 0.05, 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcadl.solvers.loop import iterate
+from dcadl.solvers.loop import Progress, iterate
 
 
 def halve(x):
@@ -40,3 +40,51 @@ def test_a_watcher_may_stop_it():
 def test_divergence_names_the_pass():
     with pytest.raises(FloatingPointError, match="pass 2"):
         iterate(lambda x: x * 1e100, 1.0, lambda x: x * x, max_iter=9, tol=0)
+
+
+def test_tolerance_zero_goes_on_where_rounding_raises_the_objective():
+    values = iter([1.0, 1.0 + 1e-16, 1.0 + 1e-15, 0.5])
+    assert iterate(lambda x: next(values), 2.0, float, max_iter=4, tol=0).n_iter == 4
+
+
+def test_an_objective_that_rises_has_not_settled():
+    values = iter([1.0, 3.0, 2.0, 2.0, 0.0])
+    assert iterate(lambda x: next(values), 2.0, float, max_iter=5, tol=1e-3).n_iter == 4
+
+
+def values_of(x, passes):
+    found = []
+    for _ in range(passes):
+        x /= 2
+        found.append(x + 1000.0)
+    return x, found
+
+
+@pytest.mark.parametrize("done", [1, 2, 5])
+def test_an_interrupted_loop_ends_as_if_there_had_been_no_interruption(done):
+    how = {"max_iter": 100, "tol": 1e-3}
+    whole = iterate(halve, 1024.0, lambda x: x + 1000.0, **how)
+    assert iterate(halve, Progress.after(*values_of(1024.0, done)), lambda x: x + 1000.0, **how) == whole
+
+
+def test_an_interrupted_loop_counts_the_passes_that_were_done():
+    seen = []
+    begin = Progress.after(*values_of(1024.0, 3))
+    result = iterate(halve, begin, float, max_iter=5, tol=0, watch=lambda t, x: seen.append(t))
+    assert (seen, result.n_iter) == ([4, 5], 5)
+
+
+def test_a_loop_that_was_done_makes_no_pass_more():
+    how = {"max_iter": 100, "tol": 1e-3}
+    done = iterate(halve, 1024.0, lambda x: x + 1000.0, **how).n_iter
+    again = iterate(None, Progress.after(*values_of(1024.0, done)), float, **how)
+    assert (again.n_iter, again.converged) == (done, True)
+
+
+def test_the_value_comes_from_the_state():
+    class State:
+        def __init__(self, trace):
+            self.trace = trace
+
+    result = iterate(lambda state: State((*state.trace, 7.0)), State((9.0,)), max_iter=20, tol=1e-3)
+    assert result.n_iter == 2

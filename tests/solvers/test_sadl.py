@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 from dcadl.solvers import sadl
 
 WEIGHTS = sadl.Weights(0.01, 0.02, 1.5, 0.7, 0.05, 0.03)

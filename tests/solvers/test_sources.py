@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dcadl.ops.contrasts import from_contrasts
-from dcadl.solvers.sources import Labels, Source, on_disk, opened
+from dcadl.solvers.sources import Labels, StoredImages, on_disk, open_npy
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def images(rng):
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
 def test_rows_are_the_images_and_survive_a_second_reading(tmp_path, images, mode):
     np.save(tmp_path / "x.npy", images)
-    source = Source(np.load(tmp_path / "x.npy", mmap_mode=mode), np.dtype(np.float64))
+    source = StoredImages(np.load(tmp_path / "x.npy", mmap_mode=mode), np.dtype(np.float64))
     for _ in range(2):
         np.testing.assert_array_equal(source.rows(slice(7, 19)), images[7:19].reshape(12, 30))
 
@@ -26,7 +26,7 @@ def test_what_was_written_to_a_private_map_is_not_let_go(tmp_path, images):
     np.save(tmp_path / "x.npy", images)
     private = np.load(tmp_path / "x.npy", mmap_mode="c")
     private[3] = 0.5
-    source = Source(private, np.dtype(np.float64))
+    source = StoredImages(private, np.dtype(np.float64))
     source.rows(slice(0, 10))
     assert (source.rows(slice(3, 4)) == 0.5).all()
 
@@ -38,7 +38,7 @@ def resident_file_pages():
 
 def test_pages_that_were_read_do_not_stay_in_memory(tmp_path):
     np.save(tmp_path / "x.npy", np.ones((4000, 64, 64), np.float32))  # 64 MB
-    source = Source(np.load(tmp_path / "x.npy", mmap_mode="r"), np.dtype(np.float32))
+    source = StoredImages(np.load(tmp_path / "x.npy", mmap_mode="r"), np.dtype(np.float32))
     before = resident_file_pages()
     for start in range(0, 4000, 100):
         source.rows(slice(start, start + 100))
@@ -58,4 +58,4 @@ def test_arrays_in_memory_and_maps_of_words_are_not_left_on_disk(tmp_path, image
 
 
 def test_what_is_no_path_is_left_as_it_is(images):
-    assert opened(images) is images
+    assert open_npy(images) is images

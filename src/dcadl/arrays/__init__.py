@@ -1,11 +1,8 @@
-"""Arrays out to a library and device, and home again: the only file that names torch or cupy."""
+"""Arrays out to a library and device, and home again: the only room that names torch or cupy."""
 
 from __future__ import annotations
 
-import gc
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,8 +19,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 __all__ = [
     "Array",
-    "Recorder",
     "array_namespace",
+    "as_float64",
     "check_backend",
     "device_of",
     "fetch",
@@ -32,13 +29,10 @@ __all__ = [
     "is_device_array",
     "is_numpy",
     "on_host",
-    "plainly",
     "row_major",
     "send",
-    "side_by_side",
     "spd_solver",
     "sync",
-    "wide",
     "zeros",
 ]
 
@@ -56,7 +50,7 @@ def check_backend(backend: str) -> None:
     if library == "numpy" and not where:
         return
     if library == "torch":
-        torch = _import_torch()
+        torch = import_torch()
         if where.startswith("cuda") and not torch.cuda.is_available():
             raise ValueError(
                 f"backend={backend!r} needs a CUDA device, and torch sees none; use backend='torch'."
@@ -74,7 +68,7 @@ def send(x: Any, backend: str) -> Array:
     """`x` as an array of the backend, on its device, with its dtype kept."""
     library, _, where = backend.partition(":")
     if library == "torch":
-        torch = _import_torch()
+        torch = import_torch()
         tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(x))
         return tensor.to(where or "cpu")
     if library == "cupy":
@@ -95,7 +89,7 @@ def sync(x: Array) -> None:
     """Wait until `x` is computed, so that a clock read next is honest."""
     xp = array_namespace(x)
     if is_torch_namespace(xp) and x.is_cuda:
-        _import_torch().cuda.synchronize(x.device)
+        import_torch().cuda.synchronize(x.device)
     elif is_cupy_namespace(xp):
         _import_cupy().cuda.get_current_stream().synchronize()
 
@@ -110,11 +104,12 @@ def on_host(x: Array) -> bool:
     return not str(device_of(x)).startswith(("cuda", "mps", "<CUDA"))
 
 
-def free_memory(x: Array) -> int:
-    """Bytes that are free on the device of `x`."""
-    xp = array_namespace(x)
-    if is_torch_namespace(xp) and x.is_cuda:
-        torch = _import_torch()
+def free_memory(x: Array) -> int | None:
+    """Bytes that are free on the device of `x`; None where that is the host."""
+    if on_host(x):
+        return None
+    if is_torch_namespace(array_namespace(x)) and x.is_cuda:
+        torch = import_torch()
         unused = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
         return int(torch.cuda.mem_get_info(x.device)[0]) + int(unused)
     return int(_import_cupy().cuda.Device().mem_info[0])
@@ -125,7 +120,7 @@ def is_device_array(x: Any) -> bool:
     return type(x).__module__.partition(".")[0] in ("torch", "cupy")
 
 
-def wide(x: Array) -> Array:
+def as_float64(x: Array) -> Array:
     """`x` in float64: the small solves are conditioned beyond float32."""
     xp = array_namespace(x)
     return xp.astype(x, xp.float64)
@@ -140,7 +135,7 @@ def spd_solver(A: Array) -> Callable[[Array], Array]:
         factor = cho_factor(A, lower=True, check_finite=False)
         return lambda B: cho_solve(factor, B, check_finite=False)
     if is_torch_namespace(xp):
-        torch = _import_torch()
+        torch = import_torch()
         lower = _cholesky(A)
         return lambda B: torch.cholesky_solve(B, lower)
     return lambda B: xp.linalg.solve(A, B)  # the standard has no triangular solve
@@ -150,7 +145,7 @@ def inverse_factor(A: Array, eye: Array) -> Array:
     """L⁻¹ for a well-conditioned, positive definite A = LLᵀ, read from its lower half."""
     xp = array_namespace(A)
     if is_torch_namespace(xp):
-        linalg = _import_torch().linalg
+        linalg = import_torch().linalg
         return linalg.solve_triangular(linalg.cholesky_ex(A)[0], eye, upper=False)
     return xp.linalg.inv(xp.linalg.cholesky(A))
 
@@ -172,56 +167,7 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     return array_namespace(like).zeros(shape, dtype=like.dtype, device=device_of(like))
 
 
-def side_by_side(
-    one: Callable[[], tuple[Array, ...]], other: Callable[[], tuple[Array, ...]]
-) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """Both results; while a `Recorder` records, noted as independent, so that kernels of both run at once."""
-    aside = _STAGE.aside if _STAGE.recording else None
-    if aside is None:
-        return one(), other()
-    torch = _import_torch()
-    here = torch.cuda.current_stream()
-    aside.wait_stream(here)
-    with torch.cuda.stream(aside):
-        second = other()
-    first = one()
-    here.wait_stream(aside)
-    return first, second
-
-
-def plainly(function: Callable[..., tuple[Array, ...]], *arguments: Any) -> tuple[Array, ...]:
-    """Runs a function as it is: what stands in for a `Recorder`."""
-    return function(*arguments)
-
-
-class Recorder:
-    """Runs a pure function of arrays; on CUDA through torch, light ones recorded once and then played back.
-
-    A pass over little data is hundreds of kernels that take less time to run than to launch. A recording
-    is kept for each `plan`, which must stand for one function and the same kernels; `number` and the arrays
-    may change from call to call. Whatever else the function reads must stay where it is.
-    """
-
-    LIGHT = 1 << 27  # bytes of arguments beyond which launches no longer count, but memory may
-
-    def __init__(self) -> None:
-        self._takes: dict[Any, Callable[..., tuple[Array, ...]]] = {}
-
-    def __call__(
-        self, function: Callable[..., tuple[Array, ...]], plan: Any, number: float, *arrays: Array
-    ) -> tuple[Array, ...]:
-        if not all(_on_cuda(a) for a in arrays) or sum(a.nbytes for a in arrays) > self.LIGHT:
-            return function(plan, number, *arrays)
-        kind = (plan, *((a.device, a.dtype, a.shape) for a in arrays))
-        if kind not in _STAGE.rehearsed:  # libraries load what they need on first use, and may not meanwhile
-            _STAGE.rehearsed.add(kind)
-            return function(plan, number, *arrays)
-        if kind not in self._takes:
-            self._takes[kind] = _record(function, plan, number, arrays)
-        return self._takes[kind](number, *arrays)
-
-
-def _import_torch() -> Any:
+def import_torch() -> Any:
     try:
         import torch
     except ImportError:
@@ -237,83 +183,10 @@ def _import_cupy() -> Any:
     return cupy
 
 
-def _on_cuda(x: Any) -> bool:
-    return bool(getattr(x, "is_cuda", False))
-
-
 def _cholesky(A: Any) -> Any:
     """The lower factor; on CUDA not a number where there is none, since an error would make us wait."""
-    torch = _import_torch()
+    torch = import_torch()
     lower, trouble = torch.linalg.cholesky_ex(A)
     if not A.is_cuda and trouble:
         raise np.linalg.LinAlgError("the matrix is not positive definite")  # as NumPy's face of it does
     return torch.where(trouble == 0, lower, torch.nan)
-
-
-class _Stage(threading.local):
-    """Where a thread records: its memory and streams, used again by its next recording."""
-
-    def __init__(self) -> None:
-        self.rehearsed: set[Any] = set()
-        self.recording = False
-        self.front: Any = None
-        self.aside: Any = None
-        self.keeper: Any = None
-
-    def open(self, torch: Any) -> None:
-        if self.keeper is None:
-            self.front, self.aside = torch.cuda.Stream(), torch.cuda.Stream()
-            self.keeper = torch.cuda.CUDAGraph()  # memory is kept as long as one recording that uses it
-            with torch.cuda.stream(self.front):
-                self.keeper.capture_begin(capture_error_mode="thread_local")
-                torch.zeros(1, device="cuda")
-                self.keeper.capture_end()
-
-
-_STAGE = _Stage()
-
-
-@contextmanager
-def _recording(torch: Any, graph: Any) -> Iterator[None]:
-    """Kernels launched inside go to `graph`.
-
-    Not `torch.cuda.graph`: it collects garbage and empties the cache, which takes longer than a fit.
-    """
-    _STAGE.open(torch)
-    here, collecting = torch.cuda.current_stream(), gc.isenabled()
-    _STAGE.front.wait_stream(here)
-    gc.disable()  # another recording must not be thrown away meanwhile
-    _STAGE.recording = True
-    try:
-        with torch.cuda.stream(_STAGE.front):
-            graph.capture_begin(pool=_STAGE.keeper.pool(), capture_error_mode="thread_local")
-            try:
-                yield
-            finally:
-                graph.capture_end()
-    finally:
-        _STAGE.recording = False
-        if collecting:
-            gc.enable()
-    here.wait_stream(_STAGE.front)
-
-
-def _record(
-    function: Callable[..., tuple[Any, ...]], plan: Any, number: float, arrays: tuple[Any, ...]
-) -> Callable[..., tuple[Any, ...]]:
-    torch = _import_torch()
-    inputs = [torch.clone(a) for a in arrays]
-    scalar = torch.full((), number, dtype=inputs[0].dtype, device=inputs[0].device)
-    graph = torch.cuda.CUDAGraph()
-    with _recording(torch, graph):
-        outputs = function(plan, scalar, *inputs)
-
-    def play(number: float, *arrays: Any) -> tuple[Any, ...]:
-        scalar.fill_(number)
-        for mine, theirs in zip(inputs, arrays):
-            mine.copy_(theirs)
-        graph.replay()
-        return tuple(torch.clone(a) for a in outputs)
-
-    play.reads = function  # type: ignore[attr-defined]  # kept alive: the graph knows its arrays by address
-    return play

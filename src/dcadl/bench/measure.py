@@ -20,8 +20,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from dcadl.bench.datasets import Fold
-from dcadl.ops.normalise import normalised_patches
-from dcadl.ops.patches import Grid
+from dcadl.ops.patches import Grid, normalised_patches
 
 SINGLE_IMAGES = 30  # one by one, for the time of a single image
 BATCH_CALLS = 3

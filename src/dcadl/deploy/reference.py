@@ -24,8 +24,7 @@ from dcadl.deploy.operations import (
 )
 from dcadl.ops.codes import soft_threshold
 from dcadl.ops.hashing import binary_codes
-from dcadl.ops.normalise import unit_rows
-from dcadl.ops.patches import patch_table, take_patches
+from dcadl.ops.patches import patch_table, take_patches, unit_rows
 from dcadl.ops.threshold import hard_threshold
 
 

@@ -24,7 +24,7 @@ from dcadl.deploy.operations import (
     UnitImage,
 )
 from dcadl.estimators import ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
-from dcadl.ops.normalise import CONTRAST_FLOOR
+from dcadl.ops.floors import CONTRAST_FLOOR
 from dcadl.ops.patches import Grid
 
 LOCAL = {"patch": "unit", "centred": "centred", "image": None, None: None}  # `normalize` → FilterBank.local

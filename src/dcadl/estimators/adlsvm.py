@@ -16,7 +16,7 @@ from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.start import gaussian_atoms
 from dcadl.estimators.validation import Training, check_number, check_option, training_data
 from dcadl.ops.codes import soft_threshold
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 from dcadl.ops.threshold import hard_threshold
 from dcadl.solvers import adl
 

@@ -18,11 +18,10 @@ from dcadl.estimators.files import SavedModel, save
 from dcadl.estimators.prediction import coded, in_memory, in_parts, on_backend, shrunken
 from dcadl.estimators.validation import Training, predict_rows
 from dcadl.ops.codes import by_image
-from dcadl.ops.normalise import responses
-from dcadl.ops.patches import Grid
-from dcadl.solvers.chunks import map_rows
+from dcadl.ops.patches import Grid, responses
 from dcadl.solvers.loop import iterate
-from dcadl.solvers.sources import opened
+from dcadl.solvers.sources import open_npy
+from dcadl.solvers.walk import map_rows
 
 P = ParamSpec("P")
 Model = TypeVar("Model", bound="Classifier")
@@ -114,7 +113,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _opened(self, X: Any) -> Any:
         """X to predict, of a fitted model; the memory map of a `.npy` file where X is its path."""
         check_is_fitted(self)
-        return opened(X)
+        return open_npy(X)
 
     def _check_parameters(self) -> None:
         """Refuse parameters that no fit could use, with a ValueError that says what to do."""

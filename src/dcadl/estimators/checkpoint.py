@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from dcadl.arrays import Array, array_namespace, fetch, send, wide
-from dcadl.solvers.classifier import Metric
-from dcadl.solvers.descent import Chunk, Problem, State
+from dcadl.arrays import Array, array_namespace, as_float64, fetch, send
+from dcadl.ops.ridge import KroneckerPreconditioner
+from dcadl.solvers.descent import BLOCKS, Chunk, PassNumbers, Problem, State
+from dcadl.solvers.loop import Progress
 from dcadl.solvers.spill import codes_at
 
-CALM = 10  # a write is followed by at least so many times its duration without another
+WRITE_SPACING = 10  # a write is followed by at least so many times its duration without another
 GOLDEN = 0.6180339887498949  # its multiples lie evenly between whole numbers
 KINDS = {"float32": "F32", "float64": "F64"}
-ARRAYS = ("Omega", "W", "old_Omega")
-METRIC = tuple(f"metric.{name}" for name in Metric._fields)
+ARRAYS = ("Omega", "W")
+PRECONDITIONER = tuple(f"preconditioner.{name}" for name in KroneckerPreconditioner._fields)
 
 
 class Checkpoint:
@@ -37,12 +38,11 @@ class Checkpoint:
         if self._path.is_dir() or not self._path.resolve().parent.is_dir():
             raise ValueError(f"checkpoint must name a file in a folder that is there; got {self._path}.")
         self._identity = json.dumps(identity, sort_keys=True, default=str)
-        self._restored = 0  # passes that the file already holds
         self._next = 0.0
         self._marks: dict[str, np.ndarray] = {}
 
-    def restore(self, problem: Problem, backend: str) -> State | None:
-        """The state that was written, or None where there is none yet."""
+    def restore(self, problem: Problem, backend: str) -> Progress | None:
+        """The loop as it was when it was written, or None where there is none yet."""
         self._marks = {"G": fetch(problem.G), "by_place": fetch(_sum_by_place(problem, backend))}
         if not self._path.exists():
             return None
@@ -58,10 +58,10 @@ class Checkpoint:
         """`watch`, after the pass has been written where it is time to."""
 
         def both(t: int, state: State) -> bool:
-            if t > self._restored and monotonic() >= self._next:
+            if monotonic() >= self._next:
                 begun = monotonic()
-                self._write(t, state)
-                self._next = monotonic() + CALM * (monotonic() - begun)
+                self._write(state)
+                self._next = monotonic() + WRITE_SPACING * (monotonic() - begun)
             return watch(t, state)
 
         return both
@@ -74,7 +74,7 @@ class Checkpoint:
                 "delete it, or name another file."
             )
 
-    def _read(self, file: Any, head: dict[str, Any], problem: Problem, backend: str) -> State:
+    def _read(self, file: Any, head: dict[str, Any], problem: Problem, backend: str) -> Progress:
         codes, ends = file.get_slice("codes"), _ends(problem)
 
         def chunk_codes(start: int, stop: int) -> tuple[Any, tuple[()]]:
@@ -87,15 +87,20 @@ class Checkpoint:
             return x.T if name in head.get("transposed", ()) else x
 
         arrays = {name: restored(name) for name in ARRAYS}
-        parts = [restored(name) for name in METRIC if name in file.keys()]  # noqa: SIM118
-        self._restored = head["pass"]
-        trace = {"terms": tuple(head["terms"]), "seen": tuple(head["seen"])}
-        return State(**arrays, **trace, codes=found, metric=Metric(*parts) if parts else None)
+        parts = [restored(name) for name in PRECONDITIONER if name in file.keys()]  # noqa: SIM118
+        state = State(
+            **arrays,
+            codes=found,
+            trace=tuple(head["trace"]),
+            numbers=PassNumbers(**head["numbers"]),
+            preconditioner=KroneckerPreconditioner(*parts) if parts else None,
+        )
+        return Progress.after(state, state.trace[::BLOCKS])
 
-    def _write(self, t: int, state: State) -> None:
+    def _write(self, state: State) -> None:
         arrays = {name: fetch(getattr(state, name)) for name in ARRAYS}
-        if state.metric is not None:
-            arrays |= {name: fetch(part) for name, part in zip(METRIC, state.metric)}
+        if state.preconditioner is not None:
+            arrays |= {name: fetch(part) for name, part in zip(PRECONDITIONER, state.preconditioner)}
         # Products of an array in another memory order differ in their last bits, and so would the model.
         transposed = [name for name, a in arrays.items() if a.T.flags.c_contiguous]
         arrays |= {name: arrays[name].T for name in transposed}
@@ -103,10 +108,9 @@ class Checkpoint:
         shapes = [entry.shape for entry in state.codes]
         head = {
             "identity": self._identity,
-            "pass": t,
             "transposed": transposed,
-            "terms": [float(value) for value in state.terms],
-            "seen": [float(value) for value in state.seen],
+            "trace": state.trace,
+            "numbers": state.numbers._asdict(),
         }
         layout = {name: (a.dtype.name, a.shape) for name, a in arrays.items()}
         whole = (sum(shape[0] for shape in shapes), *shapes[0][1:])
@@ -121,7 +125,7 @@ def _sum_by_place(problem: Problem, backend: str) -> Array:
         P = chunk.patches()
         places = np.arange(start, start + P.shape[0])
         weights = send(1.0 + places * GOLDEN % 1.0, backend)
-        return None, (wide(weights) @ wide(array_namespace(P).sum(P, axis=1)),)
+        return None, (as_float64(weights) @ as_float64(array_namespace(P).sum(P, axis=1)),)
 
     _, (total,) = problem.walk(part, problem.chunks, _ends(problem)[:-1])
     return total
@@ -136,20 +140,6 @@ def _ends(problem: Problem) -> list[int]:
 def _close(one: np.ndarray, other: np.ndarray) -> bool:
     """The same but for rounding, which another device does in another way."""
     return one.shape == other.shape and bool(np.linalg.norm(one - other) <= 1e-5 * np.linalg.norm(other))
-
-
-def replay(state: State, step: Callable[[State], State]) -> Callable[[State], State]:
-    """`step` from `state` on; before, the passes that led to it, so that all are counted and judged alike.
-
-    The trace grows by three values a pass, and the first pass leaves one.
-    """
-    past = iter([state._replace(seen=state.seen[:k]) for k in range(1, len(state.seen) + 1, 3)])
-
-    def go_on(current: State) -> State:
-        known = next(past, None)
-        return step(current) if known is None else known
-
-    return go_on
 
 
 def identity_of(model: Any, y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from dcadl.estimators.learn import Parts
 from dcadl.estimators.prediction import along_samples, is_dask
 from dcadl.estimators.validation import check_number, fit_rows, grid_of
-from dcadl.solvers.cluster import Block, ClusterWalk, blocks
+from dcadl.solvers.dask_walk import DaskWalk, WorkerBlock, blocks
 from dcadl.solvers.sources import Labels
 
 
@@ -59,7 +59,7 @@ def parts_on_cluster(model: Any, data: Scattered) -> Iterator[Parts]:
     """Blocks on their workers, and the walk that visits them there."""
     make = partial(_block, data.intercept, model.grid_, model.normalize)
     held = blocks(data.client, make, data.X, data.numbers)
-    yield Parts(held, ClusterWalk(data.client), data.intercept.dtype)
+    yield Parts(held, DaskWalk(data.client), data.intercept.dtype)
 
 
 def _client() -> Any:
@@ -126,5 +126,5 @@ def _class_sums(n_classes: int, numbers: tuple[np.ndarray, np.ndarray | None]) -
 
 def _block(
     intercept: np.ndarray, grid: Any, how: str | None, X: np.ndarray, numbers: tuple[np.ndarray, Any]
-) -> Block:
-    return Block(X, Labels(numbers[0], intercept, numbers[1]), grid, how)
+) -> WorkerBlock:
+    return WorkerBlock(X, Labels(numbers[0], intercept, numbers[1]), grid, how)

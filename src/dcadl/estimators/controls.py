@@ -14,7 +14,7 @@ from dcadl.estimators.start import gaussian_atoms
 from dcadl.estimators.validation import check_number, class_shares, fit_rows, grid_of, one_hot, sample_weights
 from dcadl.ops.codes import by_image
 from dcadl.ops.ridge import ridge
-from dcadl.solvers.chunks import map_patches
+from dcadl.solvers.walk import map_patches
 
 
 class PatchRidge(Classifier):

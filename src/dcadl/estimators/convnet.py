@@ -13,10 +13,9 @@ from dcadl.arrays import Array, check_backend, fetch, send
 from dcadl.estimators.base import Classifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.validation import Training, check_number, check_option, grid_of, training_data
-from dcadl.ops.normalise import normalised_patches
-from dcadl.ops.patches import Grid
+from dcadl.ops.patches import Grid, normalised_patches
 from dcadl.solvers import convnet
-from dcadl.solvers.chunks import map_patches
+from dcadl.solvers.walk import map_patches
 
 
 class ConvNet(Classifier):

@@ -13,7 +13,7 @@ from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import Training, check_number, training_data
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 from dcadl.ops.targets import hybrid_codes
 from dcadl.ops.threshold import hard_threshold
 from dcadl.solvers import dadl

@@ -28,7 +28,7 @@ from dcadl.estimators.stream import learn_batch
 from dcadl.estimators.validation import check_number, check_option, fit_rows, grid_of, one_hot, sample_weights
 from dcadl.ops.contrasts import from_contrasts
 from dcadl.solvers.budget import memory_bytes
-from dcadl.solvers.sources import Source, on_disk, opened
+from dcadl.solvers.sources import StoredImages, on_disk, open_npy
 
 
 class DCADL(PatchClassifier):
@@ -193,7 +193,7 @@ class DCADL(PatchClassifier):
         if is_dask(X):
             learn = self._cluster_learner(X, y, sample_weight, checkpoint)
         else:
-            learn = self._learner(opened(X), y, sample_weight, checkpoint)
+            learn = self._learner(open_npy(X), y, sample_weight, checkpoint)
         report = FitReport(self, self.max_iter + (self.solver == "paper"), X, y, sample_weight)
         result, trace = learn(lambda t, state: report.after_pass(lambda model: model._keep(state)))
         self._keep(result.state)
@@ -237,13 +237,13 @@ class DCADL(PatchClassifier):
         if checkpoint is not None:
             saved = Checkpoint(checkpoint, identity_of(self, y, weight, rows.dtype))
         if self.solver == "paper":  # the authors' classifier has no intercept
-            assert not isinstance(rows, Source)
+            assert not isinstance(rows, StoredImages)
             self.classes_, Y = one_hot(y, rows.dtype)
             self.intercept_ = np.zeros(len(self.classes_), rows.dtype)
             return partial(learn_by_paper, self, rows, Y, weight, saved)
         self.classes_, numbers = numbered_labels(y, weight, rows.dtype)
         self.intercept_ = numbers.intercept
-        if isinstance(rows, Source):
+        if isinstance(rows, StoredImages):
             return partial(learn_by_descent, self, parts_of_source(self, rows, numbers), saved)
         parts = parts_in_memory(self, rows, numbers.rows(slice(None)), weight)
         return partial(learn_by_descent, self, parts, saved)

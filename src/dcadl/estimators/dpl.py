@@ -14,7 +14,7 @@ from dcadl.estimators.files import SavedModel
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.start import gaussian_atoms
 from dcadl.estimators.validation import Training, check_number, training_data
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 from dcadl.solvers import dpl
 
 

@@ -10,14 +10,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from dcadl.estimators.validation import fit_rows
-from dcadl.solvers.sources import Labels, Source, readable
+from dcadl.solvers.sources import Labels, StoredImages, readable
 
 
-def fit_source(estimator: Any, X: Any, y: Any) -> tuple[Source, np.ndarray, tuple[int, ...]]:
+def fit_source(estimator: Any, X: Any, y: Any) -> tuple[StoredImages, np.ndarray, tuple[int, ...]]:
     """Training images left where they are, labels, and the shape of one image."""
     if not readable(X):
         X, y, shape = fit_rows(estimator, X, y)
-        return Source(X, X.dtype), y, shape
+        return StoredImages(X, X.dtype), y, shape
     if y is None:
         fit_rows(estimator, X[:1], y)  # scikit-learn's own words
     y = column_or_1d(y, warn=True)
@@ -25,7 +25,7 @@ def fit_source(estimator: Any, X: Any, y: Any) -> tuple[Source, np.ndarray, tupl
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     first, _, shape = fit_rows(estimator, np.zeros((1, *X.shape[1:]), X.dtype), y[:1])
-    return Source(X, first.dtype), y, shape
+    return StoredImages(X, first.dtype), y, shape
 
 
 def numbered_labels(y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> tuple[np.ndarray, Labels]:

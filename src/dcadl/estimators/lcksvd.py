@@ -13,9 +13,9 @@ from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import Training, check_number, training_data
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 from dcadl.solvers import lcksvd
-from dcadl.solvers.chunks import walker
+from dcadl.solvers.walk import walker
 
 
 class LCKSVD(CodingClassifier):

@@ -11,16 +11,15 @@ import numpy as np
 
 from dcadl.arrays import Array, fetch, send
 from dcadl.arrays.threads import blas_threads
-from dcadl.estimators.checkpoint import Checkpoint, replay
+from dcadl.estimators.checkpoint import Checkpoint
 from dcadl.estimators.start import gaussian_atoms, pca_atoms, uniform_start
-from dcadl.ops.normalise import normalised_patches
+from dcadl.ops.patches import normalised_patches
 from dcadl.solvers import descent, paper
-from dcadl.solvers.budget import memory_bytes, plan
-from dcadl.solvers.chunks import chunk_slices, host_slices, walker
-from dcadl.solvers.loop import Result, iterate
-from dcadl.solvers.sources import Cut, Labels, Source, SourceChunk
+from dcadl.solvers.budget import memory_bytes, memory_plan
+from dcadl.solvers.loop import Progress, Result, iterate, last_value
+from dcadl.solvers.sources import Labels, PatchCutter, StoredChunk, StoredImages
 from dcadl.solvers.spill import CodeStore, KeepingWalk
-from dcadl.solvers.walk import SerialWalk, Walk, threads
+from dcadl.solvers.walk import SerialWalk, Walk, chunk_slices, host_slices, threads, walker
 
 Learned = tuple[Result, tuple[float, ...]]  # where the passes ended, and the objective along them
 Watch = Callable[[int, Any], bool]
@@ -51,24 +50,25 @@ def parts_in_memory(model: Any, X: np.ndarray, Y: np.ndarray, weight: np.ndarray
 
 
 @contextmanager
-def parts_of_source(model: Any, source: Source, labels: Labels) -> Iterator[Parts]:
+def parts_of_source(model: Any, source: StoredImages, labels: Labels) -> Iterator[Parts]:
     """Images read a chunk at a time; codes, and then patches, kept as far as `max_memory` allows."""
     grid, C, itemsize = model.grid_, len(labels.intercept), np.dtype(source.dtype).itemsize
     slices = host_slices(source.n, grid, itemsize)
-    cut = Cut(grid, model.normalize)
-    chunks = [SourceChunk(source, labels, part, cut, model.backend) for part in slices]
+    cut = PatchCutter(grid, model.normalize)
+    chunks = [StoredChunk(source, labels, part, cut, model.backend) for part in slices]
     limit = memory_bytes(model.max_memory)
     with ExitStack() as stack:
         walk: Walk = SerialWalk()
         if model.backend == "numpy":
             walk = stack.enter_context(threads(len(slices)))
         if limit is not None:
-            allowed = plan(limit, source.n, grid, model.n_atoms, C, itemsize, blas_threads())
+            allowed = memory_plan(limit, source.n, grid, model.n_atoms, C, itemsize, blas_threads())
             if allowed.keep_patches:
                 walk(lambda chunk: (chunk.keep_patches(), ()), chunks)
             store = stack.enter_context(CodeStore(allowed.code_room))
             shapes = [(part.stop - part.start, grid.p, model.n_atoms) for part in slices]
-            walk = KeepingWalk(walk, store.places(shapes, source.dtype))
+            places = store.places(shapes, source.dtype)
+            walk = KeepingWalk(walk, places, recompute=model.overflow == "recompute")
         yield Parts(chunks, walk, source.dtype)
 
 
@@ -77,19 +77,14 @@ def learn_by_descent(
 ) -> Learned:
     """Passes of the descending solver from its start, or from where a checkpoint left off."""
     with parts as (chunks, walk, dtype):
-        remake = model.max_memory is not None and model.overflow == "recompute"
-        problem = descent.pose(chunks, walk, lams(model), remake)
-        step: Callable[[Any], Any] = partial(descent.step, problem)
-        state = None if checkpoint is None else checkpoint.restore(problem, model.backend)
-        if state is None:
+        problem = descent.pose(chunks, walk, lams(model))
+        begin = None if checkpoint is None else checkpoint.restore(problem, model.backend)
+        if begin is None:
             Omega = send(_first_atoms(model, problem).astype(dtype), model.backend)
-            state = descent.start(problem, Omega)
-        else:
-            step = replay(state, step)
+            begin = Progress(descent.start(problem, Omega))
         result = iterate(
-            step,
-            state,
-            descent.last_value,
+            partial(descent.step, problem),
+            begin,
             max_iter=model.max_iter,
             tol=model.tol,
             watch=watch if checkpoint is None else checkpoint.watching(watch),
@@ -123,14 +118,13 @@ def learn_by_paper(
         result = iterate(
             lambda state: paper.step(problem, state),
             paper.start(problem, Omega, W),
-            paper.last_value,
             max_iter=model.max_iter + 1,  # the authors' loop runs once more than T
-            tol=-np.inf,  # and has no other end
+            tol=0,  # and has no other end
             watch=watch,
         )
     except np.linalg.LinAlgError:
         raise ValueError(_DIVERGED) from None
-    if not np.isfinite(paper.last_value(result.state)):  # devices give no error
+    if not np.isfinite(last_value(result.state)):  # devices give no error
         raise ValueError(_DIVERGED)
     return result._replace(converged=True), paper.objective(problem, result.state)
 

@@ -10,10 +10,9 @@ from scipy import sparse
 
 from dcadl.arrays import Array, array_namespace, send
 from dcadl.ops.codes import by_image, shrink
-from dcadl.ops.normalise import responses
-from dcadl.ops.patches import Grid
-from dcadl.solvers.chunks import map_rows
+from dcadl.ops.patches import Grid, responses
 from dcadl.solvers.sources import on_disk
+from dcadl.solvers.walk import map_rows
 
 PART_BYTES = 64_000_000  # pixels that a prediction on unloaded data reads at once
 

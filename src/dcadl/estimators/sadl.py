@@ -15,7 +15,7 @@ from dcadl.estimators.files import SavedModel
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.start import gaussian_atoms
 from dcadl.estimators.validation import Training, check_number, check_option, training_data
-from dcadl.ops.normalise import normalise_images
+from dcadl.ops.patches import normalise_images
 from dcadl.solvers import sadl
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 
 
 def gaussian_atoms(m: int, d: int, random_state: Any) -> np.ndarray:

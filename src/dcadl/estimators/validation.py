@@ -13,8 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from dcadl.arrays import Array, array_namespace, fetch, is_device_array
-from dcadl.ops.normalise import NORMALISATIONS
-from dcadl.ops.patches import Grid, patch_grid
+from dcadl.ops.patches import NORMALISATIONS, Grid, patch_grid
 
 DTYPES = [np.float32, np.float64]  # anything else, such as 8-bit pixels, becomes float32
 

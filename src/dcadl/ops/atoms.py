@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from dcadl.arrays import Array, array_namespace, on_host, row_major, spd_solver
-from dcadl.ops.normalise import row_norms
+from dcadl.ops.floors import tiny
+from dcadl.ops.patches import row_norms
 from dcadl.ops.ridge import add_to_diagonal
 
 NEWTON_STEPS = 10  # from μ = 0 the iteration climbs monotonically and doubles its digits; 8 were ever needed
@@ -53,7 +54,7 @@ def _secular(g: Array, V: Array, B: Array) -> Array:
     """Rows V(g + μ)⁻¹Vᵀb with μ from Newton's iteration on 1/‖ω(μ)‖ = 1."""
     xp = array_namespace(g)
     c = B @ V
-    c2 = c * c + float(xp.finfo(g.dtype).smallest_normal) ** 0.5  # no 0/0 in a row of zeros
+    c2 = c * c + tiny(g) ** 0.5  # no 0/0 in a row of zeros
     floor = xp.finfo(g.dtype).eps * xp.max(g)
     g = xp.maximum(g, floor)  # λ4 = 0 and a direction no patch has: bounded all the same
     mu = xp.zeros_like(c[:, :1])
@@ -67,6 +68,6 @@ def _secular(g: Array, V: Array, B: Array) -> Array:
 
 
 def _jitter(G: Array) -> float:
-    """Ridge that keeps the Cholesky alive when λ4 = 0 and patches leave directions empty."""
+    """Ridge that keeps G positive definite when λ4 = 0 and patches leave directions empty."""
     xp = array_namespace(G)
     return float(xp.finfo(G.dtype).eps * xp.max(xp.abs(G)) * G.shape[0])

@@ -1,8 +1,8 @@
-"""Responses to atoms, shrinkage, and the paper's reshapings as views of one array U (n, p, m)."""
+"""Responses to atoms, shrinkage, the paper's reshapings as views of one array U (n, p, m), and sums."""
 
 from __future__ import annotations
 
-from dcadl.arrays import Array, array_namespace, wide
+from dcadl.arrays import Array, array_namespace, as_float64
 
 LONG = 16_384  # rows beyond which a sum over them is taken in runs
 RUN = 1024
@@ -48,16 +48,22 @@ def weigh(U: Array, weight: Array | None) -> Array:
     return U * xp.reshape(xp.astype(weight, U.dtype), (-1,) + (1,) * (U.ndim - 1))
 
 
+def total(values: Array, weight: Array | None) -> Array:
+    """Σ_j s_j·values_j, in float64: sums over chunks must not lose digits."""
+    values = as_float64(values)
+    return array_namespace(values).sum(values if weight is None else values * as_float64(weight))
+
+
 def sum_over_rows(A: Array, B: Array) -> Array:
     """AᵀB in float64. Many rows are summed up in runs: one float32 sum over 60 000 loses digits."""
     xp = array_namespace(A)
     n = A.shape[0]
     if n <= LONG:
-        return wide(A.T @ B)
+        return as_float64(A.T @ B)
     whole = n - n % RUN
     runs = [xp.reshape(part[:whole, :], (-1, RUN, part.shape[1])) for part in (A, B)]
-    total = xp.sum(xp.permute_dims(runs[0], (0, 2, 1)) @ runs[1], axis=0, dtype=xp.float64)
-    return total + wide(A[whole:, :].T @ B[whole:, :]) if whole < n else total
+    summed = xp.sum(xp.permute_dims(runs[0], (0, 2, 1)) @ runs[1], axis=0, dtype=xp.float64)
+    return summed + as_float64(A[whole:, :].T @ B[whole:, :]) if whole < n else summed
 
 
 def squared_norm(x: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, device_of, fetch, zeros
-from dcadl.ops.normalise import unit_rows
+from dcadl.ops.patches import unit_rows
 
 GROUP = 32  # atoms whose products are taken together
 COHERENT = 0.99  # atoms closer than this are one too many

@@ -1,4 +1,7 @@
-"""Which patches an image has, and the patches themselves."""
+"""Which patches an image has, the patches themselves, and the contrast taken out of them.
+
+How contrast is taken out decides the accuracy: see docs/errata.md, point 15.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, device_of, is_numpy
+from dcadl.ops.floors import CONTRAST_FLOOR
+
+NORMALISATIONS = ("patch", "centred", "image", None)
 
 
 class Grid(NamedTuple):
@@ -27,7 +33,8 @@ class Grid(NamedTuple):
     @property
     def p(self) -> int:
         """Patches per image."""
-        return math.prod(self.counts)
+        rows, columns = self.counts
+        return rows * columns
 
     @property
     def d(self) -> int:
@@ -57,13 +64,45 @@ def patch_grid(
     return Grid((shape[0], shape[1], channels), (patch[0], patch[1]), (step[0], step[1]))
 
 
+def normalised_patches(X: Array, grid: Grid, how: str | None) -> Array:
+    """Rows of pixels (n, H·W·c) to patches (n, p, d), contrast taken out as `how` says."""
+    if how == "image":
+        return take_patches(unit_rows(X), grid)
+    P = take_patches(X, grid)
+    if how == "patch":
+        return unit_rows(P)
+    return centred_rows(P) if how == "centred" else P
+
+
+def responses(X: Array, grid: Grid, how: str | None, Omega: Array) -> Array:
+    """ΩX̄ of rows of pixels, (n, p, m). Lengths may divide the responses: they are fewer than the pixels."""
+    xp, m = array_namespace(X), Omega.shape[0]
+    by_response = how == "patch" and m < grid.d
+    P = take_patches(X, grid) if by_response else normalised_patches(X, grid, how)
+    found = xp.reshape(xp.reshape(P, (-1, grid.d)) @ Omega.T, (X.shape[0], P.shape[1], m))
+    if by_response:
+        found *= inverse_lengths(P)
+    return found
+
+
 def take_patches(X: Array, grid: Grid) -> Array:
     """P: every patch of every image, from rows (n, H·W·c) to (n, p, d)."""
-    if is_numpy(X):
-        return _strided_patches(X, grid)
-    xp = array_namespace(X)
-    table = xp.asarray(patch_table(grid).reshape(-1), device=device_of(X))
-    return xp.reshape(xp.take(X, table, axis=1), (X.shape[0], grid.p, grid.d))
+    if not is_numpy(X):
+        xp = array_namespace(X)
+        table = xp.asarray(patch_table(grid).reshape(-1), device=device_of(X))
+        return xp.reshape(xp.take(X, table, axis=1), (X.shape[0], grid.p, grid.d))
+    # One run of a patch's row copied at a time: three times as fast as a gather.
+    (H, W, c), (h, w), (down, right) = grid
+    rows, columns = grid.counts
+    X = np.ascontiguousarray(X)
+    item = X.itemsize
+    runs = np.ndarray(
+        (X.shape[0], rows, columns, h),
+        dtype=np.dtype((np.void, w * c * item)),
+        buffer=X,
+        strides=(H * W * c * item, down * W * c * item, right * c * item, W * c * item),
+    )
+    return np.ascontiguousarray(runs).view(X.dtype).reshape(X.shape[0], rows * columns, h * w * c)
 
 
 def patch_table(grid: Grid) -> np.ndarray:
@@ -76,19 +115,35 @@ def patch_table(grid: Grid) -> np.ndarray:
     return np.moveaxis(windows[corners], 2, -1).reshape(grid.p, grid.d)
 
 
-def _strided_patches(X: np.ndarray, grid: Grid) -> np.ndarray:
-    """The same by copying one run of a patch's row at a time: three times as fast as a gather."""
-    (H, W, c), (h, w), (down, right) = grid
-    rows, cols = grid.counts
-    X = np.ascontiguousarray(X)
-    item = X.itemsize
-    runs = np.ndarray(
-        (X.shape[0], rows, cols, h),
-        dtype=np.dtype((np.void, w * c * item)),
-        buffer=X,
-        strides=(H * W * c * item, down * W * c * item, right * c * item, W * c * item),
-    )
-    return np.ascontiguousarray(runs).view(X.dtype).reshape(X.shape[0], grid.p, grid.d)
+def normalise_images(X: Array, how: str | None) -> Array:
+    """X with rows of unit length, if `how` asks for that ("image"); else X."""
+    return unit_rows(X) if how == "image" else X
+
+
+def unit_rows(P: Array) -> Array:
+    """Each vector along the last axis divided by its length; an all-zero one stays zero."""
+    return P * inverse_lengths(P)
+
+
+def centred_rows(P: Array) -> Array:
+    """Each vector along the last axis less its mean, then divided by its length (with a floor)."""
+    xp = array_namespace(P)
+    centred = P - xp.mean(P, axis=-1, keepdims=True)
+    lengths = xp.maximum(row_norms(centred), CONTRAST_FLOOR * row_norms(P))
+    return centred * (1 / xp.where(lengths > 0, lengths, 1.0))
+
+
+def row_norms(P: Array) -> Array:
+    """Length of each vector along the last axis, that axis kept."""
+    xp = array_namespace(P)
+    return xp.sqrt(xp.vecdot(P, P))[..., None]
+
+
+def inverse_lengths(P: Array) -> Array:
+    """One over the length of each vector along the last axis, and 1 for an all-zero one."""
+    xp = array_namespace(P)
+    lengths = xp.sqrt(xp.vecdot(P, P))[..., None]
+    return 1 / xp.where(lengths > 0, lengths, 1.0)
 
 
 def _per_axis(value: Any, axes: int, name: str) -> tuple[int, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scipy.linalg import cholesky
 
-from dcadl.arrays import Array, array_namespace, device_of, is_numpy, wide
-from dcadl.ops.normalise import row_norms, unit_rows
+from dcadl.arrays import Array, array_namespace, as_float64, device_of, is_numpy
+from dcadl.ops.patches import row_norms, unit_rows
 from dcadl.ops.ridge import add_to_diagonal
 
 ROUNDING = 100  # times n·eps: squared distances of unit rows below it are rounding
@@ -25,8 +25,8 @@ def with_full_rank(Omega: Array, samples: Array, full: int) -> Array:
     if missing <= 0:
         return Omega
     xp = array_namespace(Omega)
-    redundant, basis = _split(wide(Omega))
-    rest = _outside(wide(samples), basis)
+    redundant, basis = _split(as_float64(Omega))
+    rest = _outside(as_float64(samples), basis)
     farthest = xp.argsort(row_norms(rest)[:, 0], descending=True)
     fresh = xp.astype(unit_rows(xp.take(rest, farthest, axis=0)), Omega.dtype)
     turn = {i: k for k, i in enumerate(redundant[:missing])}
@@ -55,7 +55,7 @@ def _independent(A: Array) -> list[bool]:
     fraction of the work of singular values.
     """
     xp = array_namespace(A)
-    A = unit_rows(wide(A))
+    A = unit_rows(as_float64(A))
     G = A @ A.T
     noise = G.shape[0] * float(xp.finfo(G.dtype).eps)
     G = add_to_diagonal(G, noise)  # keeps the factor alive

@@ -9,8 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dcadl.estimators.validation import predict_rows
 from dcadl.ops.codes import respond
-from dcadl.ops.normalise import normalised_patches
-from dcadl.ops.patches import Grid, patch_table
+from dcadl.ops.patches import Grid, normalised_patches, patch_table
 from dcadl.plot.canvas import GREY, INK, QUIET, bare, largest, mosaic, new_figure, set_title, show_signed
 
 SCORES_SHOWN = 5  # classes in the bar chart beside an image

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, device_of
 from dcadl.ops.codes import squared_norm
-from dcadl.ops.normalise import row_norms, unit_rows
+from dcadl.ops.patches import row_norms, unit_rows
 from dcadl.ops.rank import rank, with_full_rank
 from dcadl.ops.ridge import ridge
 

@@ -6,7 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 from dcadl.ops.patches import Grid
-from dcadl.solvers.chunks import CHUNK_BYTES
+from dcadl.solvers.walk import CHUNK_BYTES
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -14,7 +14,7 @@ CHUNK_ARRAYS = 12  # arrays of a chunk's size that a thread holds at once while 
 SUM_ARRAYS = 24  # arrays of the classifier's size: sums on their way, directions and images of CG steps
 
 
-class Plan(NamedTuple):
+class MemoryPlan(NamedTuple):
     """What a budget allows to keep in memory."""
 
     keep_patches: bool
@@ -33,7 +33,9 @@ def memory_bytes(limit: Any) -> int | None:
     return int(float(match[1]) * UNITS[match[2]])
 
 
-def plan(limit: int, n: int, grid: Grid, m: int, n_classes: int, itemsize: int, width: int) -> Plan:
+def memory_plan(
+    limit: int, n: int, grid: Grid, m: int, n_classes: int, itemsize: int, width: int
+) -> MemoryPlan:
     """Codes first, then patches: codes cost a read and a write in a file, patches only a product."""
     image = grid.p * max(grid.d, m) * itemsize
     chunk = max(CHUNK_BYTES * max(grid.d, m) // grid.d, 16 * image)
@@ -45,4 +47,4 @@ def plan(limit: int, n: int, grid: Grid, m: int, n_classes: int, itemsize: int, 
         )
     room = limit - work
     codes, patches = n * grid.p * m * itemsize, n * grid.p * grid.d * itemsize
-    return Plan(codes + patches <= room, room)
+    return MemoryPlan(codes + patches <= room, room)

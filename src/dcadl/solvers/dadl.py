@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, device_of, wide
+from dcadl.arrays import Array, array_namespace, as_float64, device_of
 from dcadl.ops.codes import squared_norm
 from dcadl.ops.graph import laplacian, squared_distances, topology_weights
 from dcadl.ops.ridge import add_to_diagonal
@@ -109,11 +109,11 @@ def _smoother(problem: Problem, p: Array, R: Array) -> Array:
     Solved in float64, d × d where samples are many, else n × n by (YᵀMY + λ3I)⁻¹Yᵀ = Yᵀ(MYYᵀ + λ3I)⁻¹.
     """
     xp = array_namespace(problem.Y)
-    Y, p = wide(problem.Y), wide(p)
+    Y, p = as_float64(problem.Y), as_float64(p)
     _, lam2, lam3, _ = problem.weights
     n, d = Y.shape
     P = p * xp.eye(n, dtype=Y.dtype, device=device_of(Y))
-    M = P + lam2 * laplacian(wide(problem.W * R))
+    M = P + lam2 * laplacian(as_float64(problem.W * R))
     if d <= n:
         return xp.linalg.solve(add_to_diagonal(Y.T @ M @ Y, lam3), Y.T * p.T)
     return Y.T @ xp.linalg.solve(add_to_diagonal(M @ (Y @ Y.T), lam3), P)
@@ -128,9 +128,9 @@ def _with_slopes(problem: Problem, state: State, Omega: Array, X: Array) -> Stat
     aim = _correntropy(_squared_rows(X - problem.H), sigma)
     spread = _correntropy(squared_distances(A), sigma)
     J = (
-        float(xp.sum(wide(fit)))
-        + lam1 * float(xp.sum(wide(aim)))
-        + 0.5 * lam2 * float(xp.sum(wide(problem.W * spread)))
+        float(xp.sum(as_float64(fit)))
+        + lam1 * float(xp.sum(as_float64(aim)))
+        + 0.5 * lam2 * float(xp.sum(as_float64(problem.W * spread)))
         + lam3 / sigma**2 * float(squared_norm(Omega))
     )
     return State(Omega, X, _slope(fit), _slope(aim), _slope(spread), (*state.seen, J))

@@ -18,29 +18,32 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from dcadl.arrays import (
-    Array,
-    Recorder,
-    array_namespace,
-    fetch,
-    on_host,
-    plainly,
-    side_by_side,
-    wide,
-)
+from dcadl.arrays import Array, array_namespace, as_float64, fetch, spd_solver, zeros
 from dcadl.ops.atoms import ball_atoms
-from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold, squared_norm, sum_over_rows, weigh
-from dcadl.solvers.classifier import (
-    REFIT_STEPS,
-    START_STEPS,
-    Metric,
-    Regression,
-    first_classifier,
-    lower_classifier,
-    metric_of,
+from dcadl.ops.code_step import MANY, CodeSchedule, CodeStep, image_terms, schedule_codes, smoothness
+from dcadl.ops.codes import (
+    by_image,
+    by_patch,
+    respond,
+    soft_threshold,
+    squared_norm,
+    sum_over_rows,
+    total,
+    weigh,
 )
-from dcadl.solvers.coding import MANY, Coder, Pace, coder, pace_for, smoothness, terms_of
-from dcadl.solvers.walk import Made, Walk
+from dcadl.ops.floors import RIDGE_DAMPING, START_DAMPING, STEP_DAMPING
+from dcadl.ops.ridge import (
+    KroneckerPreconditioner,
+    add_to_diagonal,
+    block_conjugate_gradient,
+    kronecker_preconditioner,
+)
+from dcadl.solvers.walk import Recomputable, Walk
+
+SMALL_GRAM = 512  # features up to which a solution of line 10 costs less than a step towards it
+BLOCKS = 3  # of a pass: codes, classifier, atoms; `objective` has a value for each
+START_STEPS = 4  # towards a first classifier, from zero
+REFIT_STEPS = 10  # towards the last one, where the classifier is all that counts
 
 
 class Chunk(NamedTuple):
@@ -62,68 +65,78 @@ class Problem(NamedTuple):
     lam4: float
     G: Array  # (d, d) X̄X̄ᵀ
     fit_atoms: Callable[[Array], Array]  # ŪX̄ᵀ -> exact atoms in the ball, factored once
-    run: Callable[..., tuple[Array, ...]]  # how a pass is run: as it is, or from a recording
-    remake: bool  # whether to say how codes can be made again
 
-    @property
-    def regression(self) -> Regression:
-        """The classifier's part of the problem."""
-        return Regression(self.chunks, self.walk, self.lam2, self.lam3, self.run)
+
+class PassNumbers(NamedTuple):
+    """What the host learns of a pass, in one device-to-host transfer at its end."""
+
+    fit_before: float = 0.0  # ½‖ΩX̄ − Ū‖² and ½λ2‖Y − WŨ‖² at the start of the pass, with the old codes
+    label_before: float = 0.0
+    W_squared: float = 0.0  # ‖W‖², ‖Ω‖² at the start of the pass
+    Omega_squared: float = 0.0
+    fit: float = 0.0  # the terms after the codes
+    sparsity: float = 0.0
+    label: float = 0.0
+    rejected: float = 0.0  # share of images that rejected the closed form
+    smoothness: float = 1.0  # L of the next codes' block
 
 
 class State(NamedTuple):
-    """What moves. `seen` holds the objective after each block, as far as it has been looked at."""
+    """What moves."""
 
     Omega: Array
     W: Array  # in float64
     codes: Sequence[Any]  # U of each chunk
-    terms: tuple[float, ...]  # fit and sparsity of the codes under the old atoms; L; share that refused
-    old_Omega: Array
-    seen: tuple[float, ...]
-    metric: Metric | None  # of the first codes, in which the classifier steps
+    trace: tuple[float, ...]  # F after each block; of the last pass after its codes only
+    numbers: PassNumbers  # of the last pass
+    preconditioner: KroneckerPreconditioner | None  # of the first codes; None where line 10 is solved
 
 
-def pose(
-    chunks: Sequence[Chunk], walk: Walk, lams: tuple[float, float, float, float], remake: bool = False
-) -> Problem:
+def pose(chunks: Sequence[Chunk], walk: Walk, lams: tuple[float, float, float, float]) -> Problem:
     """The problem, with X̄X̄ᵀ taken and factored once."""
     _, (G,) = walk(_gram, chunks)
-    run = Recorder() if all(map(_resident, chunks)) else plainly
-    return Problem(chunks, walk, *lams, G, ball_atoms(G, lams[3]), run, remake)
+    return Problem(chunks, walk, *lams, G, ball_atoms(G, lams[3]))
 
 
 def start(problem: Problem, Omega: Array) -> State:
     """Codes τ_λ1(ΩX̄), and a first classifier on them."""
-    codes, (target,) = problem.walk(lambda chunk: _first_codes(problem, chunk, Omega), problem.chunks)
-    metric = metric_of(problem.regression, codes, target.shape)
-    W = first_classifier(problem.regression, codes, target, metric, START_STEPS)
-    return State(Omega, W, codes, (0.0, 0.0, float(smoothness(W, problem.lam2)), 0.0), Omega, (), metric)
+    codes, (target,) = problem.walk(lambda chunk: _shrunk_codes(problem, chunk, Omega), problem.chunks)
+    preconditioner = _preconditioner(problem, codes, *target.shape)
+    W = _first_classifier(problem, codes, target, preconditioner, START_STEPS)
+    numbers = PassNumbers(smoothness=float(smoothness(W, problem.lam2)))
+    return State(Omega, W, codes, (), numbers, preconditioner)
 
 
 def step(problem: Problem, state: State) -> State:
-    """One pass: codes, classifier, atoms, each a descent step on F. The host hears of it once, at its end."""
-    *_, L, refused = state.terms
-    arrays = (state.Omega, state.W, state.old_Omega, *state.codes)
-    function = partial(_pass, problem, state.metric)
-    Omega, W, looks, *codes = problem.run(function, pace_for(L, refused), L, *arrays)
-
-    *before, fit, sparsity, label, refused, next_L = (float(look) for look in fetch(looks))
-    seen = _values(problem, state, before) if state.seen else ()
-    after_codes = fit + sparsity + label + _ridges(problem, before[2], before[3])
-    trace = (*state.seen, *seen, after_codes)
-    return State(Omega, W, codes, (fit, sparsity, next_L, refused), state.Omega, trace, state.metric)
-
-
-def lower_codes(problem: Problem, Omega: Array, W: Array, codes: Sequence[Any]) -> Sequence[Any]:
-    """The codes' block of a pass alone."""
-    L = float(smoothness(W, problem.lam2))
-    mover = coder(W, problem.lam1, problem.lam2, pace_for(L, MANY), L, Omega.dtype)
-    found, _ = problem.walk(
-        lambda chunk, U: (mover.move(U, respond(chunk.patches(), Omega), chunk.Y).U, ()),
-        problem.chunks,
-        codes,
+    """One pass: codes, classifier, atoms, each a descent step on F."""
+    last = state.numbers
+    Omega, W, stacked, *codes = problem.walk.run(
+        partial(_pass, problem, state.preconditioner),
+        schedule_codes(last.smoothness, last.rejected),
+        last.smoothness,
+        *(state.Omega, state.W, *state.codes),
     )
-    return found
+    now = PassNumbers(*fetch(stacked).tolist())
+    start = now.fit_before, now.label_before, now.W_squared, now.Omega_squared
+    ended = _ends_of_pass(problem, last, *start) if state.trace else ()
+    ridges = 0.5 * (problem.lam3 * now.W_squared + problem.lam4 * now.Omega_squared)
+    after_codes = now.fit + now.sparsity + now.label + ridges
+    return State(Omega, W, codes, (*state.trace, *ended, after_codes), now, state.preconditioner)
+
+
+def objective(problem: Problem, state: State) -> tuple[float, ...]:
+    """F after each block of each pass: codes, classifier, atoms, codes, …"""
+    Omega = state.Omega
+    W = array_namespace(Omega).astype(state.W, Omega.dtype)
+
+    def terms(chunk: Chunk, U: Array) -> tuple[None, tuple[Array, Array]]:
+        A, rows = by_image(respond(chunk.patches(), Omega)), by_image(U)
+        found = image_terms(rows, A, chunk.Y - rows @ W.T, problem.lam1, problem.lam2)
+        return None, (total(found.fit, chunk.weight), total(found.label, chunk.weight))
+
+    _, (fit, label) = problem.walk(terms, problem.chunks, state.codes)
+    numbers = fit, label, squared_norm(state.W), squared_norm(Omega)
+    return (*state.trace, *_ends_of_pass(problem, state.numbers, *(float(number) for number in numbers)))
 
 
 def refit(problem: Problem, state: State) -> State:
@@ -131,24 +144,18 @@ def refit(problem: Problem, state: State) -> State:
 
     The codes of the state are not kept.
     """
-    codes, (target,) = problem.walk(lambda chunk: _first_codes(problem, chunk, state.Omega), problem.chunks)
-    return state._replace(W=first_classifier(problem.regression, codes, target, state.metric, REFIT_STEPS))
+    codes, (target,) = problem.walk(lambda chunk: _shrunk_codes(problem, chunk, state.Omega), problem.chunks)
+    return state._replace(W=_first_classifier(problem, codes, target, state.preconditioner, REFIT_STEPS))
 
 
-def objective(problem: Problem, state: State) -> tuple[float, ...]:
-    """F after each block of each pass: codes, classifier, atoms, codes, … The last look is taken here."""
-    Omega = state.Omega
-    W = array_namespace(Omega).astype(state.W, Omega.dtype)
-    _, terms = problem.walk(
-        lambda chunk, U: (None, _terms(problem, chunk, U, Omega, W)), problem.chunks, state.codes
+def lower_codes(problem: Problem, Omega: Array, W: Array, codes: Sequence[Any]) -> Sequence[Any]:
+    """The codes' block of a pass alone."""
+    L = float(smoothness(W, problem.lam2))
+    move = CodeStep(W, problem.lam1, problem.lam2, schedule_codes(L, MANY), L, Omega.dtype)
+    found, _ = problem.walk(
+        lambda chunk, U: (move(U, respond(chunk.patches(), Omega), chunk.Y).U, ()), problem.chunks, codes
     )
-    looks = (*terms, squared_norm(state.W), squared_norm(Omega), squared_norm(state.old_Omega))
-    return (*state.seen, *_values(problem, state, [float(look) for look in looks]))
-
-
-def last_value(state: State) -> float:
-    """F after the codes of the last pass: the value a pass is judged by."""
-    return state.seen[-1]
+    return found
 
 
 # --- one pass ----------------------------------------------------------------------------------------
@@ -156,104 +163,161 @@ def last_value(state: State) -> float:
 
 def _pass(
     problem: Problem,
-    metric: Metric | None,
-    pace: Pace,
+    preconditioner: KroneckerPreconditioner | None,
+    schedule: CodeSchedule,
     L: float | Array,
     Omega: Array,
     W: Array,
-    old_Omega: Array,
     *codes: Any,
 ) -> tuple[Array, ...]:
-    """New atoms, classifier, numbers for the objective and codes: arrays to arrays, nothing asked of them."""
+    """New atoms, classifier, pass numbers and codes: arrays to arrays, nothing asked of them."""
     xp = array_namespace(Omega)
-    mover = coder(W, problem.lam1, problem.lam2, pace, L, Omega.dtype)
-    remake = problem.remake and pace.steps == 0
-    new_codes, sums = problem.walk(
-        lambda chunk, U: _visit(mover, chunk, U, Omega, remake), problem.chunks, codes
+    move = CodeStep(W, problem.lam1, problem.lam2, schedule, L, Omega.dtype)
+    new_codes, sums = problem.walk(  # lines 4-8
+        lambda chunk, U: _visit(move, chunk, U, Omega), problem.chunks, codes
     )
-    fit_in, label_in, fit, sparsity, label, refused, n, slope, pull = sums
+    fit_before, label_before, fit, sparsity, label, rejected, n, classifier_descent, atom_residual = sums
 
-    def classify() -> tuple[Array, ...]:  # line 10
-        new_W = lower_classifier(problem.regression, new_codes, W, problem.lam2 * slope, metric)
+    def fit_classifier() -> tuple[Array, ...]:  # line 10
+        residual = problem.lam2 * classifier_descent - problem.lam3 * W.T
+        new_W = _lower_classifier(problem, new_codes, W, residual, preconditioner, 1, STEP_DAMPING)
         return new_W, smoothness(new_W, problem.lam2)
 
     def fit_atoms() -> tuple[Array, ...]:  # lines 12-13, exact
         # ŪX̄ᵀ = (Ū − ΩX̄)X̄ᵀ + Ω(X̄X̄ᵀ): the small part from the chunks, the large one in float64.
-        B = pull + wide(Omega) @ problem.G
-        norms = squared_norm(W), squared_norm(Omega), squared_norm(old_Omega)
-        return xp.astype(problem.fit_atoms(B), Omega.dtype), *norms
+        B = atom_residual + as_float64(Omega) @ problem.G
+        return xp.astype(problem.fit_atoms(B), Omega.dtype), squared_norm(W), squared_norm(Omega)
 
-    (new_W, next_L), (new_Omega, *norms) = side_by_side(classify, fit_atoms)
-    looks = fit_in, label_in, *norms, fit, sparsity, label, refused / n, next_L
-    return new_Omega, new_W, xp.stack([xp.asarray(look, dtype=xp.float64) for look in looks]), *new_codes
-
-
-def _resident(chunk: Any) -> bool:
-    """Whether a chunk stays in one place of a device while we iterate, as a recording must find it."""
-    return isinstance(chunk, Chunk) and not on_host(chunk.Y) and chunk.patches() is chunk.patches()
+    (new_W, new_L), (new_Omega, W2, Omega2) = problem.walk.run_both(fit_classifier, fit_atoms)
+    numbers = PassNumbers(fit_before, label_before, W2, Omega2, fit, sparsity, label, rejected / n, new_L)
+    return new_Omega, new_W, xp.stack([xp.asarray(x, dtype=xp.float64) for x in numbers]), *new_codes
 
 
-# --- one chunk ---------------------------------------------------------------------------------------
-
-
-def _gram(chunk: Chunk) -> tuple[None, tuple[Array]]:
-    P = wide(chunk.patches())
-    return None, (by_patch(weigh(P, chunk.weight)).T @ by_patch(P),)
-
-
-def _first_codes(problem: Problem, chunk: Chunk, Omega: Array) -> tuple[Any, tuple[Array]]:
-    again = partial(_shrunk_responses, chunk, Omega, problem.lam1)
-    U = again()
-    target = problem.lam2 * (wide(by_image(weigh(U, chunk.weight))).T @ wide(chunk.Y))
-    return Made(U, again) if problem.remake else U, (target,)
-
-
-def _shrunk_responses(chunk: Chunk, Omega: Array, lam1: float) -> Array:
-    return soft_threshold(respond(chunk.patches(), Omega), lam1)
-
-
-def _leapt(mover: Coder, chunk: Chunk, Omega: Array) -> Array:
-    return mover.leap(respond(chunk.patches(), Omega), chunk.Y)
-
-
-def _visit(mover: Coder, chunk: Chunk, U: Array, Omega: Array, remake: bool) -> tuple[Any, tuple[Any, ...]]:
+def _visit(move: CodeStep, chunk: Chunk, U: Array, Omega: Array) -> tuple[Any, tuple[Any, ...]]:
     """New codes of a chunk, and what the classifier, the atoms and the objective need of them."""
     P, s = chunk.patches(), chunk.weight
     A = respond(P, Omega)  # line 4
-    U, error, before, after, refused = mover.move(U, A, chunk.Y)  # lines 4-8
-    slope = sum_over_rows(
-        by_image(weigh(U, s)), error
-    )  # (p·m, C): − gradient of the label term in Wᵀ, over λ2
-    pull = sum_over_rows(by_patch(P), by_patch(weigh(U - A, s))).T  # (m, d): (Ū − ΩX̄)X̄ᵀ
-    values = [_total(term, s) for term in (before.fit, before.label, *after)]
-    kept = Made(U, None if float(refused) else partial(_leapt, mover, chunk, Omega)) if remake else U
-    return kept, (*values, refused, float(U.shape[0]), slope, pull)
+    U, error, before, after, rejected = move(U, A, chunk.Y)  # lines 4-8
+    # (p·m, C) and (m, d): Ũ(Y − WŨ)ᵀ, which is − the gradient in Wᵀ over λ2; and (Ū − ΩX̄)X̄ᵀ
+    classifier_descent = sum_over_rows(by_image(weigh(U, s)), error)
+    atom_residual = sum_over_rows(by_patch(P), by_patch(weigh(U - A, s))).T
+    terms = [total(term, s) for term in (before.fit, before.label, *after)]
+    sums = (*terms, rejected, float(U.shape[0]), classifier_descent, atom_residual)
+    if move.schedule.steps:  # they start from the old codes, which will be gone
+        return U, sums
+    shape = U.shape
+    return Recomputable(U, lambda: _closed_form(move, chunk, Omega, shape), rejected), sums
 
 
-def _terms(problem: Problem, chunk: Chunk, U: Array, Omega: Array, W: Array) -> tuple[Array, Array]:
-    """Fit and label terms of a chunk."""
-    error = chunk.Y - by_image(U) @ W.T
-    terms = terms_of(U, respond(chunk.patches(), Omega), error, problem.lam1, problem.lam2)
-    return _total(terms.fit, chunk.weight), _total(terms.label, chunk.weight)
+def _closed_form(move: CodeStep, chunk: Chunk, Omega: Array, shape: tuple[int, ...]) -> Array:
+    found = move.closed_form(respond(chunk.patches(), Omega), chunk.Y)
+    return array_namespace(found).reshape(found, shape)
 
 
-def _total(values: Array, weight: Array | None) -> Array:
-    """Σ_j s_j·values_j, in float64: sums over chunks must not lose digits."""
-    xp = array_namespace(values)
-    return xp.sum(wide(values)) if weight is None else xp.sum(wide(values) * wide(weight))
+def _gram(chunk: Chunk) -> tuple[None, tuple[Array]]:
+    P = as_float64(chunk.patches())
+    return None, (by_patch(weigh(P, chunk.weight)).T @ by_patch(P),)
 
 
-# --- all chunks --------------------------------------------------------------------------------------
+def _shrunk_codes(problem: Problem, chunk: Chunk, Omega: Array) -> tuple[Any, tuple[Array]]:
+    """Codes that know no labels, and λ2ŨYᵀ."""
+
+    def compute() -> Array:
+        return soft_threshold(respond(chunk.patches(), Omega), problem.lam1)
+
+    U = compute()
+    target = as_float64(by_image(weigh(U, chunk.weight))).T @ as_float64(chunk.Y)
+    return Recomputable(U, compute), (problem.lam2 * target,)
 
 
-def _values(problem: Problem, state: State, looks: list[float]) -> tuple[float, float]:
-    """F after the classifier and after the atoms of the pass that made `state`, seen from its codes."""
-    old_fit, sparsity, *_ = state.terms
-    fit, label, W2, Omega2, old_Omega2 = looks
-    after_classifier = old_fit + sparsity + label + _ridges(problem, W2, old_Omega2)
-    after_atoms = fit + sparsity + label + _ridges(problem, W2, Omega2)
-    return after_classifier, after_atoms
+def _ends_of_pass(
+    problem: Problem, last: PassNumbers, fit: float, label: float, W_squared: float, Omega_squared: float
+) -> tuple[float, float]:
+    """F after the classifier and after the atoms of a pass, whose numbers are `last`, seen from its end."""
+    ridge = last.sparsity + label + 0.5 * problem.lam3 * W_squared
+    after_classifier = last.fit + ridge + 0.5 * problem.lam4 * last.Omega_squared
+    return after_classifier, fit + ridge + 0.5 * problem.lam4 * Omega_squared
 
 
-def _ridges(problem: Problem, W2: float, Omega2: float) -> float:
-    return 0.5 * problem.lam3 * W2 + 0.5 * problem.lam4 * Omega2
+# --- the classifier, line 10: (λ2ŨŨᵀ + λ3I)Wᵀ = λ2ŨYᵀ --------------------------------------------------
+#
+# Up to max(512, 4C) features (p·m of them) the system is summed up and solved in each pass. Beyond, we take a
+# conjugate-gradient step from the last W, which costs one product with the codes and lowers the objective.
+# Its preconditioner makes up for what ŨŨᵀ has of a product of patches and atoms: with S = Σ_j U_jU_jᵀ (p × p)
+# and T = Σ_j U_jᵀU_j (m × m) of the first codes, ŨŨᵀ ≈ S⊗T / tr S. Without it a step would mostly see the few
+# directions that all patches share.
+
+
+def solved_exactly(n_features: int, n_classes: int) -> bool:
+    """Whether a Gram matrix costs no more than a CG step. Independent of the number of images."""
+    return n_features <= max(SMALL_GRAM, 4 * n_classes)
+
+
+def _preconditioner(
+    problem: Problem, codes: Sequence[Any], n_features: int, n_classes: int
+) -> KroneckerPreconditioner | None:
+    """Of these codes, where steps are taken."""
+    if solved_exactly(n_features, n_classes):
+        return None
+    _, (S, T) = problem.walk(_marginals, problem.chunks, codes)
+    return kronecker_preconditioner(S, T, problem.lam2, problem.lam3)
+
+
+def _first_classifier(
+    problem: Problem,
+    codes: Sequence[Any],
+    target: Array,
+    preconditioner: KroneckerPreconditioner | None,
+    steps: int,
+) -> Array:
+    """W from λ2ŨYᵀ and nothing else."""
+    W = zeros((target.shape[1], target.shape[0]), like=target)
+    return _lower_classifier(problem, codes, W, target, preconditioner, steps, START_DAMPING)
+
+
+def _lower_classifier(
+    problem: Problem,
+    codes: Sequence[Any],
+    W: Array,
+    residual: Array,
+    preconditioner: KroneckerPreconditioner | None,
+    steps: int,
+    damping: float,
+) -> Array:
+    """W with a lower ridge objective, or its minimum. `residual` is λ2Ũ(Y − WŨ)ᵀ − λ3Wᵀ."""
+    walk, chunks = problem.walk, problem.chunks
+    if preconditioner is None:
+        _, (G,) = walk(_code_gram, chunks, codes)
+        G = problem.lam2 * G
+        xp = array_namespace(G)
+        ridge = xp.clip(RIDGE_DAMPING * xp.max(xp.linalg.diagonal(G)), min=problem.lam3)  # λ3 may be 0
+        return W + spd_solver(add_to_diagonal(G, ridge))(residual).T
+
+    def product(D: Array) -> Array:
+        """(λ2ŨŨᵀ + λ3I)D, the large part in the codes' own precision."""
+        _, (image,) = walk(lambda chunk, U: _code_image(chunk, U, D), chunks, codes)
+        return problem.lam2 * image + problem.lam3 * D
+
+    return block_conjugate_gradient(
+        product, W.T, residual, steps, precondition=preconditioner.solve, damping=damping
+    ).T
+
+
+def _code_gram(chunk: Chunk, U: Array) -> tuple[None, tuple[Array]]:
+    rows = as_float64(by_image(U))
+    return None, (weigh(rows, chunk.weight).T @ rows,)
+
+
+def _marginals(chunk: Chunk, U: Array) -> tuple[None, tuple[Array, Array]]:
+    """Σ_j s_jU_jU_jᵀ and Σ_j s_jU_jᵀU_j."""
+    xp, weighed = array_namespace(U), weigh(U, chunk.weight)
+    left, right = (
+        xp.reshape(xp.permute_dims(V, (1, 0, 2)), (V.shape[1], -1)) for V in (weighed, U)
+    )  # one row per patch position
+    return None, (as_float64(left @ right.T), sum_over_rows(by_patch(weighed), by_patch(U)))
+
+
+def _code_image(chunk: Chunk, U: Array, D: Array) -> tuple[None, tuple[Array]]:
+    rows = by_image(U)
+    D = array_namespace(U).astype(D, U.dtype)
+    return None, (sum_over_rows(rows, weigh(rows @ D, chunk.weight)),)

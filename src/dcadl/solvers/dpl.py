@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, device_of, wide, zeros
+from dcadl.arrays import Array, array_namespace, as_float64, device_of, zeros
 from dcadl.ops.atoms import clip_rows
 from dcadl.ops.codes import squared_norm
 from dcadl.ops.ridge import add_to_diagonal
@@ -52,7 +52,7 @@ class State(NamedTuple):
 
 def pose(parts: Sequence[Array], tau: float, lam: float, gamma: float) -> Problem:
     """The problem for one array of samples (n_k, d) per class; everything in float64."""
-    turned = [_turned(wide(X)) for X in parts]
+    turned = [_turned(as_float64(X)) for X in parts]
     Z, V = [z for z, _ in turned], [v for _, v in turned]
     X = [z @ v for z, v in turned]
     N = [_woodbury(x, xM, tau - lam) for x, xM in zip(X, _divided(X, lam, gamma))]
@@ -63,7 +63,7 @@ def pose(parts: Sequence[Array], tau: float, lam: float, gamma: float) -> Proble
 def start(problem: Problem, D: Array, P: Array) -> State:
     """Codes that are best for the given D and P, both (C, m, d)."""
     xp = array_namespace(problem.Z)
-    D, P = wide(D), wide(P)
+    D, P = as_float64(D), as_float64(P)
     gram = _damped(D @ xp.matrix_transpose(D), problem.tau)
     r = problem.Z.shape[1]
     in_span = xp.stack([_widened(D[k, :, :] @ v.T, r) for k, v in enumerate(problem.V)])

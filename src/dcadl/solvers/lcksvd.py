@@ -30,11 +30,10 @@ from typing import NamedTuple
 from dcadl.arrays import Array, array_namespace, on_host
 from dcadl.ops.codes import squared_norm
 from dcadl.ops.ksvd import refit_atoms, replace_atoms
-from dcadl.ops.normalise import row_norms, unit_rows
 from dcadl.ops.omp import batch_omp, dense_codes
+from dcadl.ops.patches import row_norms, unit_rows
 from dcadl.ops.ridge import ridge
-from dcadl.solvers.chunks import walker
-from dcadl.solvers.walk import SerialWalk, Walk
+from dcadl.solvers.walk import SerialWalk, Walk, walker
 
 SAMPLES_PER_VISIT = 128  # that one thread codes at a time
 CLASSIFIER_RIDGE = 1.0  # of the first classifier, and of LC-KSVD1's last

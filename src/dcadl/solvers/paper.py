@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, spd_solver, wide
+from dcadl.arrays import Array, array_namespace, as_float64, spd_solver
 from dcadl.ops.atoms import clip_rows
 from dcadl.ops.codes import as_codes, by_image, by_patch, respond, soft_threshold, squared_norm
 from dcadl.ops.ridge import add_to_diagonal, ridge
@@ -41,15 +41,15 @@ class State(NamedTuple):
     W: Array
     U: Array
     A: Array  # ΩX̄
-    seen: tuple[float, ...]
+    trace: tuple[float, ...]
 
 
 def pose(P: Array, Y: Array, lams: tuple[float, float, float, float], rho: float = 1.0) -> Problem:
     """The problem, with X̄X̄ᵀ + λ4I factored once."""
     rows = by_patch(P)
-    solve = spd_solver(add_to_diagonal(wide(rows.T @ rows), lams[3]))
+    solve = spd_solver(add_to_diagonal(as_float64(rows.T @ rows), lams[3]))
     xp = array_namespace(P)
-    return Problem(P, Y, *lams, rho, lambda B: xp.astype(solve(wide(B).T).T, P.dtype))
+    return Problem(P, Y, *lams, rho, lambda B: xp.astype(solve(as_float64(B).T).T, P.dtype))
 
 
 def start(problem: Problem, Omega: Array, W: Array) -> State:
@@ -61,18 +61,18 @@ def start(problem: Problem, Omega: Array, W: Array) -> State:
 def step(problem: Problem, state: State) -> State:
     """One pass of Algorithm 1."""
     P, Y, lam1, lam2, lam3, _, rho, fit_atoms = problem
-    Omega, W, U, A, seen = state
+    Omega, W, U, A, trace = state
 
     U = U - rho * (U - A)  # line 4
     error = Y - by_image(U) @ W.T
     U = U + rho * lam2 * as_codes(error @ W, U.shape)  # line 6, with the sign that descends
     U = soft_threshold(U, rho * lam1)  # line 8
-    seen = (*seen, value(problem, Omega, W, U, A))
+    trace = (*trace, value(problem, Omega, W, U, A))
     W = ridge(by_image(U), Y, lam3 / lam2).T  # line 10
-    seen = (*seen, value(problem, Omega, W, U, A))
+    trace = (*trace, value(problem, Omega, W, U, A))
     Omega = clip_rows(fit_atoms(by_patch(U).T @ by_patch(P)))  # lines 12-13
     A = respond(P, Omega)
-    return State(Omega, W, U, A, (*seen, value(problem, Omega, W, U, A)))
+    return State(Omega, W, U, A, (*trace, value(problem, Omega, W, U, A)))
 
 
 def value(problem: Problem, Omega: Array, W: Array, U: Array, A: Array) -> float:
@@ -89,9 +89,4 @@ def value(problem: Problem, Omega: Array, W: Array, U: Array, A: Array) -> float
 
 def objective(problem: Problem, state: State) -> tuple[float, ...]:
     """F after each block of each pass: codes, classifier, atoms, codes, …"""
-    return state.seen
-
-
-def last_value(state: State) -> float:
-    """F after the last pass."""
-    return state.seen[-1]
+    return state.trace

@@ -18,12 +18,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dcadl.arrays import Array, array_namespace, row_major, wide, zeros
+from dcadl.arrays import Array, array_namespace, as_float64, row_major, zeros
 from dcadl.ops.codes import by_image, by_patch
 from dcadl.ops.filters import leading_filters, same_size_responses
 from dcadl.ops.hashing import binary_codes, block_histograms
 from dcadl.ops.patches import Grid, take_patches
-from dcadl.solvers.chunks import chunk_slices, walker
+from dcadl.solvers.walk import chunk_slices, walker
 
 
 class Stage(NamedTuple):
@@ -39,12 +39,12 @@ def learn_stage(X: Array, stages: tuple[Stage, ...], grid: Grid, count: int, cen
     xp = array_namespace(X)
     mean = zeros((grid.d,), X)
     if centre == "dataset":
-        total, patches = _sums(X, stages, grid, lambda P: (xp.sum(wide(P), axis=0), P.shape[0]))
+        total, patches = _sums(X, stages, grid, lambda P: (xp.sum(as_float64(P), axis=0), P.shape[0]))
         mean = xp.astype(total / patches, X.dtype)
 
     def scatter(P: Array) -> tuple[Array]:
         P = P - (mean if centre == "dataset" else xp.mean(P, axis=1, keepdims=True))
-        return (wide(P.T @ P),)
+        return (as_float64(P.T @ P),)
 
     (covariance,) = _sums(X, stages, grid, scatter)
     filters = row_major(xp.astype(leading_filters(covariance, count), X.dtype))

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, device_of, spd_solver, wide
+from dcadl.arrays import Array, array_namespace, as_float64, device_of, spd_solver
 from dcadl.ops.atoms import ball_atoms
 from dcadl.ops.codes import soft_threshold, squared_norm
 from dcadl.ops.ridge import add_to_diagonal, ridge
@@ -147,11 +147,11 @@ def _atoms_in_the_ball(X: Array, lam4: float) -> Callable[[Array], Array]:
     """
     xp = array_namespace(X)
     if X.shape[0] >= X.shape[1]:
-        exact = ball_atoms(wide(X).T @ wide(X), lam4)
-        return lambda U: xp.astype(exact(wide(U.T @ X)), X.dtype)
-    span, R = xp.linalg.qr(wide(X).T)  # (d, n), (n, n): X = Rᵀ·spanᵀ
+        exact = ball_atoms(as_float64(X).T @ as_float64(X), lam4)
+        return lambda U: xp.astype(exact(as_float64(U.T @ X)), X.dtype)
+    span, R = xp.linalg.qr(as_float64(X).T)  # (d, n), (n, n): X = Rᵀ·spanᵀ
     within = ball_atoms(R @ R.T, lam4)
-    return lambda U: xp.astype(within(wide(U).T @ R.T) @ span.T, X.dtype)
+    return lambda U: xp.astype(within(as_float64(U).T @ R.T) @ span.T, X.dtype)
 
 
 def _codes(problem: Problem, U: Array, A: Array, Q: Array, W: Array) -> Array:
@@ -175,7 +175,14 @@ def _structure(problem: Problem, U: Array, Q: Array, W: Array) -> Array:
     leaves one system, ℓUUᵀ + δ1I, solved in float64 in the smaller of its two forms.
     """
     xp, w = array_namespace(U), problem.weights
-    dtype, U, Q, W, H, Y = U.dtype, wide(U), wide(Q), wide(W), wide(problem.H), wide(problem.Y)
+    dtype, U, Q, W, H, Y = (
+        U.dtype,
+        as_float64(U),
+        as_float64(Q),
+        as_float64(W),
+        as_float64(problem.H),
+        as_float64(problem.Y),
+    )
     ell = w.gamma1 + w.gamma2 * _top(W @ W.T)
     structure = U @ Q.T
     error = w.gamma1 * (H - structure) + w.gamma2 * (Y - structure @ W.T) @ W  # (n, s)
@@ -232,4 +239,4 @@ def admm_step(problem: Problem, state: AdmmState) -> AdmmState:
 def _top(G: Array) -> float:
     """The largest eigenvalue of a symmetric G ≥ 0, with room for its rounding."""
     xp = array_namespace(G)
-    return max(float(xp.max(xp.linalg.eigvalsh(wide(G)))), 0.0) * (1 + 1e-6)
+    return max(float(xp.max(xp.linalg.eigvalsh(as_float64(G)))), 0.0) * (1 + 1e-6)

@@ -10,8 +10,7 @@ import numpy as np
 
 from dcadl.arrays import Array, send
 from dcadl.ops.contrasts import to_contrasts
-from dcadl.ops.normalise import normalised_patches
-from dcadl.ops.patches import Grid
+from dcadl.ops.patches import Grid, normalised_patches
 
 OnDisk = Any  # anything with shape, dtype and slices along its first axis
 LIBRARIES = ("h5py", "zarr")
@@ -32,17 +31,17 @@ def readable(X: Any) -> bool:
     return len(shape) in (2, 3, 4) and 0 not in shape and np.dtype(dtype).kind in "fiub"
 
 
-def opened(X: Any) -> Any:
+def open_npy(X: Any) -> Any:
     """The memory map of a `.npy` file where X is the path of one, else X itself."""
     if not isinstance(X, str | Path):
         return X
     path = Path(X)
     if path.suffix != ".npy" or not path.is_file():
-        raise ValueError(f"X must be an array, or the path of a .npy file that is there; got {str(X)!r}.")
+        raise ValueError(f"X must be an array, or the path of a .npy file that exists; got {str(X)!r}.")
     return np.load(path, mmap_mode="r")
 
 
-class Source(NamedTuple):
+class StoredImages(NamedTuple):
     """Images as rows of pixels in one precision, made when asked for."""
 
     X: OnDisk
@@ -58,7 +57,7 @@ class Source(NamedTuple):
         found = self.X[part]
         rows = np.array(found, dtype=self.dtype).reshape(found.shape[0], -1)
         if isinstance(found, np.memmap):
-            _let_go(found)
+            drop_pages(found)
         if not np.isfinite(rows).all():
             raise ValueError(
                 f"Input X contains NaN or infinity among images {part.start} to {part.stop - 1}; "
@@ -80,10 +79,12 @@ class Labels(NamedTuple):
         return to_contrasts(eye - self.intercept)[self.numbers[part]]
 
 
-class SourceChunk:
+class StoredChunk:
     """A chunk as `descent.Chunk` has it, whose arrays live for one visit; patches longer where asked for."""
 
-    def __init__(self, source: Source, labels: Labels, part: slice, cut: Cut, backend: str) -> None:
+    def __init__(
+        self, source: StoredImages, labels: Labels, part: slice, cut: PatchCutter, backend: str
+    ) -> None:
         self._source, self._labels, self._part = source, labels, part
         self._cut, self._backend = cut, backend
         self._kept: Array | None = None
@@ -108,7 +109,7 @@ class SourceChunk:
         return None if weight is None else send(weight[self._part], self._backend)
 
 
-class Cut(NamedTuple):
+class PatchCutter(NamedTuple):
     """Rows of pixels to normalised patches. A class, so that it travels to other processes."""
 
     grid: Grid
@@ -118,7 +119,7 @@ class Cut(NamedTuple):
         return normalised_patches(rows, self.grid, self.how)
 
 
-def _let_go(found: np.memmap) -> None:
+def drop_pages(found: np.memmap) -> None:
     """Pages of a memory map count as this process's memory until it lets go of them."""
     root: Any = found
     while isinstance(root, np.ndarray) and root.base is not None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import fetch
-from dcadl.solvers.walk import Made, Sums, Visit, Walk
+from dcadl.solvers.walk import Recomputable, SerialWalk, Sums, Visit, Walk
 
 
 class Spilled(NamedTuple):
@@ -29,15 +29,15 @@ class Spilled(NamedTuple):
         return U
 
 
-class Remade(NamedTuple):
-    """Codes of a chunk that are made again whenever they are asked for."""
+class Dropped(NamedTuple):
+    """Codes of a chunk that are computed again whenever they are asked for."""
 
-    again: Callable[[], np.ndarray]
+    recompute: Callable[[], np.ndarray]
     shape: tuple[int, ...]
 
     def read(self) -> np.ndarray:
         """Them, in memory."""
-        return self.again()
+        return self.recompute()
 
 
 class CodeStore:
@@ -90,19 +90,33 @@ class CodeStore:
             view, offset = view[count:], offset + count
 
 
-class KeepingWalk:
-    """A walk that puts what a chunk keeps into that chunk's place, and hands it out from there."""
+class KeepingWalk(SerialWalk):
+    """A walk that puts what a chunk keeps into that chunk's place, and hands it out from there.
 
-    def __init__(self, walk: Walk, places: Sequence[Any]) -> None:
+    With `recompute`, codes that would lie in the file are computed again instead, where they can be.
+    """
+
+    def __init__(self, walk: Walk, places: Sequence[Any], recompute: bool = False) -> None:
         self._walk = walk
         self._places = places
+        self._recompute = recompute
 
     def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[Sequence[Any], Sums]:
         def visit_at(place: Any, *row: Any) -> tuple[Any, Sums]:
             kept, sums = visit(*(_here(entry) for entry in row))
-            return (None if kept is None else _put(kept, place)), sums
+            return (None if kept is None else self._put(kept, place)), sums
 
         return self._walk(visit_at, self._places, *columns)
+
+    def _put(self, kept: Any, place: Any) -> Any:
+        U = kept.codes if isinstance(kept, Recomputable) else kept
+        if not isinstance(place, Spilled):
+            place[...] = U
+        elif self._recompute and isinstance(kept, Recomputable) and not float(kept.rejected):
+            return Dropped(kept.recompute, U.shape)
+        else:
+            place.store.write(U, place.offset)
+        return place
 
 
 def codes_at(entry: Any) -> np.ndarray:
@@ -111,15 +125,4 @@ def codes_at(entry: Any) -> np.ndarray:
 
 
 def _here(entry: Any) -> Any:
-    return entry.read() if isinstance(entry, Spilled | Remade) else entry
-
-
-def _put(kept: Any, place: Any) -> Any:
-    U, again = kept if isinstance(kept, Made) else (kept, None)
-    if isinstance(place, Spilled) and again is not None:
-        return Remade(again, U.shape)
-    if isinstance(place, Spilled):
-        place.store.write(U, place.offset)
-    else:
-        place[...] = U
-    return place
+    return entry.read() if isinstance(entry, Spilled | Dropped) else entry

@@ -25,6 +25,7 @@ from dcadl.arrays import Array, fetch, spd_solver
 from dcadl.ops.atoms import ball_atoms
 from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold
 from dcadl.ops.contrasts import from_contrasts
+from dcadl.ops.floors import RIDGE_DAMPING
 from dcadl.ops.ridge import add_to_diagonal
 from dcadl.solvers import descent
 
@@ -66,7 +67,7 @@ def add(old: Statistics, new: Statistics, forgetting: float) -> Statistics:
 
 def solve(sums: Statistics, lam2: float, lam3: float, lam4: float) -> tuple[np.ndarray, np.ndarray]:
     """Ω and W that minimise F̂."""
-    floor = 1e-12 * float(np.diagonal(sums.S).max())  # keeps the Cholesky alive when λ3 = 0
+    floor = RIDGE_DAMPING * float(np.diagonal(sums.S).max())  # keeps S positive definite when λ3 = 0
     W = spd_solver(add_to_diagonal(lam2 * sums.S, max(lam3, lam2 * floor)))(lam2 * centred(sums)).T
     return ball_atoms(sums.G, lam4)(sums.B), W
 

@@ -1,45 +1,77 @@
-"""The walk over chunks: a function of one chunk in, what each chunk keeps and the sum of the rest out."""
+"""The walk over chunks: a function of one chunk in, what each chunk keeps and the sum of the rest out.
+
+A solver knows no more than `Walk` about where its data lie. How images are cut into chunks, in which threads
+or on which device the chunks are visited, is decided here; `spill` and `dask_walk` hold two further walks.
+"""
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, reduce
 from itertools import islice
-from operator import add
 from typing import Any, NamedTuple, Protocol
 
+from dcadl.arrays import Array, array_namespace, free_memory, is_numpy
+from dcadl.arrays.cuda_graphs import GraphRunner, on_two_streams
 from dcadl.arrays.threads import blas_threads, one_blas_thread
+from dcadl.ops.patches import Grid, normalised_patches
 
 Sums = tuple[Any, ...]
 Visit = Callable[..., tuple[Any, Sums]]  # one chunk -> what it keeps, and its part of the sums
+Arrays = tuple[Array, ...]
+
+DEVICE_SHARE = 8  # a device chunk takes this part of the free memory for its patches; the rest is for codes
+CHUNK_BYTES = 5_000_000  # patches of a chunk, at most: 206 faces of the paper's Extended YaleB in float32
+SMALLEST_CHUNK = 16  # images: fewer make products too small to be worth a visit
 
 
-class Made(NamedTuple):
-    """What a chunk keeps, and how to make it again, where it can be."""
+class Recomputable(NamedTuple):
+    """Codes that a chunk keeps, and how to compute them again instead of keeping them."""
 
-    U: Any
-    again: Callable[[], Any] | None
+    codes: Any
+    recompute: Callable[[], Any]
+    rejected: Any = 0  # number of images whose codes `recompute` would not give
 
 
 class Walk(Protocol):
-    """How chunks are visited. A solver knows no more than this about where its data lives."""
+    """How chunks are visited, and how pure functions of arrays are run."""
 
     def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[Sequence[Any], Sums]:
         """Call `visit` once per chunk with one entry of each column; return what was kept, and the sums."""
 
+    def run(self, function: Callable[..., Arrays], key: Any, number: float, *arrays: Any) -> Arrays:
+        """`function(key, number, *arrays)`, which has no other effect: at once, or from a CUDA graph."""
+
+    def run_both(self, one: Callable[[], Arrays], other: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
+        """The results of two functions that do not depend on each other."""
+
 
 class SerialWalk:
-    """One chunk after the other, in this thread: for a device that is parallel by itself."""
+    """One chunk after the other, in this thread."""
 
-    def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[list[Any], Sums]:
-        return _gather(visit(*row) for row in zip(*columns))
+    run: Callable[..., Arrays] = operator.call  # eagerly
+
+    def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[Sequence[Any], Sums]:
+        return gather(visit(*row) for row in zip(*columns))
+
+    def run_both(self, one: Callable[[], Arrays], other: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
+        return one(), other()
 
 
-class ThreadWalk:
-    """Chunks side by side in threads, each with a BLAS of one thread.
+class DeviceWalk(SerialWalk):
+    """The same for chunks that stay on a device, which is parallel by itself: passes run from CUDA graphs."""
+
+    def __init__(self) -> None:
+        self.run = GraphRunner()
+        self.run_both = on_two_streams  # type: ignore[method-assign]
+
+
+class ThreadWalk(SerialWalk):
+    """Chunks in several threads at once, each with a BLAS of one thread.
 
     Element-wise work is then parallel too, and no idle BLAS pool spins against another one. Sums are
     taken in the order of the chunks, so that a result does not depend on the number of threads.
@@ -50,7 +82,7 @@ class ThreadWalk:
         self._width = width
 
     def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[list[Any], Sums]:
-        return _gather(self._results(visit, zip(*columns)))
+        return gather(self._results(visit, zip(*columns)))
 
     def _results(self, visit: Visit, rows: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         # A few chunks ahead and no more: sums of finished chunks must not pile up behind a slow one.
@@ -103,10 +135,7 @@ def threads(n_chunks: int) -> Iterator[Walk]:
     """
     width = min(blas_threads(), n_chunks)
     with one_blas_thread():
-        if width < 2:
-            yield SerialWalk()
-            return
-        yield ThreadWalk(_pool(width - 1, os.getpid()), width)
+        yield SerialWalk() if width < 2 else ThreadWalk(_pool(width - 1, os.getpid()), width)
 
 
 @cache
@@ -118,15 +147,63 @@ def _pool(width: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(width, thread_name_prefix=f"dcadl-{process}")
 
 
-def _gather(results: Iterator[tuple[Any, Sums]] | Any) -> tuple[list[Any], Sums]:
+@contextmanager
+def walker(X: Array, slices: list[slice]) -> Iterator[Walk]:
+    """Threads where the array lies in host memory as NumPy's own, else one chunk after the other."""
+    if is_numpy(X):
+        with threads(len(slices)) as walk:
+            yield walk
+    else:
+        yield DeviceWalk()
+
+
+def map_patches(function: Callable[[Array], Array], X: Array, grid: Grid, how: str | None) -> Array:
+    """`function` of each chunk's normalised patches, put together again along the images."""
+    return map_rows(lambda rows: function(normalised_patches(rows, grid, how)), X, grid)
+
+
+def map_rows(function: Callable[[Array], Array], X: Array, grid: Grid) -> Array:
+    """`function` of the images of a chunk, put together again along the images."""
+    slices = chunk_slices(X, grid)
+    if len(slices) == 1:
+        return function(X)
+    with walker(X, slices) as walk:
+        parts, _ = walk(lambda part: (function(X[part, :]), ()), slices)
+    return array_namespace(X).concat(parts, axis=0)
+
+
+def chunk_slices(X: Array, grid: Grid) -> list[slice]:
+    """Runs of images whose patches stay in the cache; on a device, as few as its memory allows.
+
+    On the host the cut depends on the shape of the data alone: so do the rounding errors.
+    """
+    itemsize = int(array_namespace(X).finfo(X.dtype).bits) // 8
+    device_bytes = free_memory(X)
+    room = CHUNK_BYTES if device_bytes is None else device_bytes // DEVICE_SHARE
+    return host_slices(int(X.shape[0]), grid, itemsize, room)
+
+
+def host_slices(n: int, grid: Grid, itemsize: int, room: int | None = None) -> list[slice]:
+    """Runs of `n` images whose patches take at most `room` bytes, or 16 images.
+
+    They are as good as equal and, where there are several, even in number: two threads end together.
+    """
+    most = max(SMALLEST_CHUNK, (room or CHUNK_BYTES) // (grid.p * grid.d * itemsize))
+    count = 1 if n <= most else 2 * -(-n // (2 * most))
+    b = -(-n // count)
+    return [slice(i, min(i + b, n)) for i in range(0, n, b)]
+
+
+def gather(results: Iterable[tuple[Any, Sums]]) -> tuple[list[Any], Sums]:
+    """What chunks keep, in their order, and the sums over them all."""
     kept: list[Any] = []
-    total: Sums = ()
-    for keep, sums in results:
-        kept.append(keep)
-        total = add_sums([total, sums]) if total else sums
-    return kept, total
+    sums: Sums = ()
+    for keep, part in results:
+        kept.append(keep.codes if isinstance(keep, Recomputable) else keep)
+        sums = add_sums([sums, part]) if sums else part
+    return kept, sums
 
 
 def add_sums(parts: Sequence[Sums]) -> Sums:
     """Sums of some chunks to sums of them all."""
-    return tuple(reduce(add, column) for column in zip(*parts))
+    return tuple(reduce(operator.add, column) for column in zip(*parts))

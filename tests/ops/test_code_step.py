@@ -1,4 +1,4 @@
-"""The codes' block: the leap, the steps, and that neither raises the objective of any image."""
+"""The codes' block: the closed form, the steps, and that neither raises the objective of any image."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.solvers.coding import FEW, MANY, STEPS, Pace, coder, pace_for, smoothness
+from dcadl.ops.code_step import FEW, MANY, STEPS, CodeSchedule, CodeStep, schedule_codes, smoothness
 
-LEAP = Pace(True, 0, False)
+CLOSED_FORM = CodeSchedule(True, 0, False)
 n, p, m, C = 12, 3, 4, 3
 
 
@@ -24,9 +24,9 @@ def values(U, A, Y, W, lam1, lam2):
     return 0.5 * (gaps**2).sum(1) + lam1 * np.abs(U).sum((1, 2)) + 0.5 * lam2 * (errors**2).sum(1)
 
 
-def moved(xp, U, A, Y, W, lam1, lam2, pace):
+def moved(xp, U, A, Y, W, lam1, lam2, schedule):
     L = float(smoothness(xp.asarray(W), lam2))
-    move = coder(xp.asarray(W), lam1, lam2, pace, L, xp.asarray(U).dtype).move
+    move = CodeStep(xp.asarray(W), lam1, lam2, schedule, L, xp.asarray(U).dtype)
     return move(*(xp.asarray(a) for a in (U, A, Y)))
 
 
@@ -34,19 +34,19 @@ def test_without_sparsity_the_leap_solves_the_block(xp, rng):
     U, A, Y, W = block(rng)
     exact = np.linalg.solve(np.eye(p * m) + 0.5 * W.T @ W, (A.reshape(n, -1) + 0.5 * Y @ W).T).T
 
-    found = moved(xp, U, A, Y, W, 0.0, 0.5, LEAP)
+    found = moved(xp, U, A, Y, W, 0.0, 0.5, CLOSED_FORM)
 
     np.testing.assert_allclose(fetch(found.U).reshape(n, -1), exact, atol=1e-12)
-    assert float(found.refused) == 0
+    assert float(found.rejected) == 0
 
 
 def test_many_steps_reach_a_point_with_no_way_down(rng):
     """With sparsity there is no closed solution; finite differences find no slope at the end."""
     U, A, Y, W = block(rng)
     lam1 = 1e-9  # so little that the objective is smooth at any code we meet
-    pace = Pace(False, 400, True)
+    schedule = CodeSchedule(False, 400, True)
 
-    found = moved(np, U, A, Y, W, lam1, 0.5, pace).U
+    found = moved(np, U, A, Y, W, lam1, 0.5, schedule).U
 
     direction, h = rng.standard_normal(U.shape), 1e-5
     up, down = (values(found + s * h * direction, A, Y, W, lam1, 0.5).sum() for s in (1, -1))
@@ -55,14 +55,14 @@ def test_many_steps_reach_a_point_with_no_way_down(rng):
 
 @pytest.mark.parametrize("lam1", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("lam2", [0.1, 5.0, 500.0])
-@pytest.mark.parametrize("refused", [0.0, (FEW + MANY) / 2, 1.0], ids=["leap", "both", "steps"])
-def test_no_image_is_worse_off(xp, rng, lam1, lam2, refused):
+@pytest.mark.parametrize("rejected", [0.0, (FEW + MANY) / 2, 1.0], ids=["closed form", "both", "steps"])
+def test_no_image_is_worse_off(xp, rng, lam1, lam2, rejected):
     U, A, Y, W = block(rng)
-    pace = pace_for(float(smoothness(W, lam2)), refused)
+    schedule = schedule_codes(float(smoothness(W, lam2)), rejected)
     before = values(U, A, Y, W, lam1, lam2)
 
     for _ in range(4):
-        found = moved(xp, U, A, Y, W, lam1, lam2, pace)
+        found = moved(xp, U, A, Y, W, lam1, lam2, schedule)
         after = values(found.U, A, Y, W, lam1, lam2)
         assert (after <= before * (1 + 1e-12)).all()
         np.testing.assert_allclose(sum(fetch(term) for term in found.after), after, rtol=1e-10)
@@ -72,17 +72,17 @@ def test_no_image_is_worse_off(xp, rng, lam1, lam2, refused):
 
 def test_an_image_that_would_be_worse_off_keeps_its_codes(xp, rng):
     U, A, Y, W = block(rng, scale=3.0)
-    settled = fetch(moved(np, U, A, Y, W, 1.0, 1.0, Pace(False, 2000, False)).U)  # the very minimum
+    settled = fetch(moved(np, U, A, Y, W, 1.0, 1.0, CodeSchedule(False, 2000, False)).U)  # the very minimum
     U[: n // 2] = settled[: n // 2]
 
-    found = moved(xp, U, A, Y, W, 1.0, 1.0, LEAP)
+    found = moved(xp, U, A, Y, W, 1.0, 1.0, CLOSED_FORM)
 
     np.testing.assert_array_equal(fetch(found.U)[: n // 2], settled[: n // 2])
-    assert float(found.refused) >= n // 2
+    assert float(found.rejected) >= n // 2
 
 
-def test_the_pace_follows_the_images_that_refuse():
-    assert pace_for(2.0, 0.0) == LEAP
-    assert pace_for(2.0, 0.2) == Pace(True, STEPS, True)
-    assert pace_for(2.0, 0.9) == Pace(False, STEPS, True)
-    assert not pace_for(1e6, 0.9).accelerate  # too many would be needed
+def test_the_schedule_follows_the_images_that_refuse():
+    assert schedule_codes(2.0, 0.0) == CLOSED_FORM
+    assert schedule_codes(2.0, 0.2) == CodeSchedule(True, STEPS, True)
+    assert schedule_codes(2.0, 0.9) == CodeSchedule(False, STEPS, True)
+    assert not schedule_codes(1e6, 0.9).accelerate  # too many would be needed

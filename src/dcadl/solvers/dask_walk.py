@@ -9,22 +9,21 @@ from typing import Any
 import numpy as np
 
 from dcadl.ops.patches import Grid
-from dcadl.solvers.chunks import host_slices
-from dcadl.solvers.sources import Cut, Labels, Source, SourceChunk
-from dcadl.solvers.walk import SerialWalk, Sums, Visit, add_sums, threads
+from dcadl.solvers.sources import Labels, PatchCutter, StoredChunk, StoredImages
+from dcadl.solvers.walk import SerialWalk, Sums, Visit, add_sums, host_slices, threads
 
 FAN_IN = 8  # sums that one task of the tree adds up
 
 
-class Block:
+class WorkerBlock:
     """The images of one Dask chunk on its worker, cut into chunks that fit the cache."""
 
     def __init__(self, X: np.ndarray, labels: Labels, grid: Grid, how: str | None) -> None:
-        source = Source(X, labels.intercept.dtype)
+        source = StoredImages(X, labels.intercept.dtype)
         slices = host_slices(source.n, grid, source.dtype.itemsize)
-        cut = Cut(grid, how)
+        cut = PatchCutter(grid, how)
         self._bytes = X.nbytes + labels.numbers.nbytes
-        self.chunks = [SourceChunk(source, labels, part, cut, "numpy") for part in slices]
+        self.chunks = [StoredChunk(source, labels, part, cut, "numpy") for part in slices]
 
     def __sizeof__(self) -> int:
         return self._bytes  # Dask moves what is small: these must not look so
@@ -46,7 +45,7 @@ class Remote(Sequence[Any]):
         return Remote, ()
 
 
-class ClusterWalk:
+class DaskWalk(SerialWalk):
     """Visits blocks where they lie. What a block keeps stays there, as a future.
 
     Each task is known to the scheduler with all it came from: when a worker dies, its blocks and their
@@ -75,12 +74,12 @@ class ClusterWalk:
         return SerialWalk, ()
 
 
-def blocks(client: Any, make: Callable[..., Block], *columns: Sequence[Any]) -> Remote:
+def blocks(client: Any, make: Callable[..., WorkerBlock], *columns: Sequence[Any]) -> Remote:
     """`make` of each row of the columns, on the workers."""
     return Remote([client.submit(make, *row, pure=False) for row in zip(*columns)])
 
 
-def _visit_block(packed: bytes, block: Block, *kept: Sequence[Any]) -> tuple[list[Any], Sums]:
+def _visit_block(packed: bytes, block: WorkerBlock, *kept: Sequence[Any]) -> tuple[list[Any], Sums]:
     from distributed.protocol.pickle import loads
 
     with threads(len(block.chunks)) as walk:

@@ -11,11 +11,11 @@ from dcadl.solvers.walk import SerialWalk, add_sums
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
-from dcadl.solvers.cluster import ClusterWalk, Remote, _result  # noqa: E402
+from dcadl.solvers.dask_walk import DaskWalk, Remote, _result  # noqa: E402
 
 
 def test_futures_and_client_stay_at_home():
-    chunks, walk = pickle.loads(pickle.dumps((Remote([1, 2, 3]), ClusterWalk(object()))))
+    chunks, walk = pickle.loads(pickle.dumps((Remote([1, 2, 3]), DaskWalk(object()))))
     assert len(chunks) == 0
     assert isinstance(walk, SerialWalk)
 
