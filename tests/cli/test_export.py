@@ -65,3 +65,15 @@ def test_8_bits_need_data_to_measure_their_loss_on(refused, model, tmp_path):
 
 def test_an_export_does_not_overwrite_its_model(refused, model):
     assert "would overwrite MODEL" in refused("export", model, "--onnx", model)
+
+
+def test_a_web_page_is_written_with_calibrated_probabilities(call, model, folder, tmp_path):
+    path = tmp_path / "page.html"
+
+    result = call("export", model, "--web", path, "--data", folder, "--ink", "light")
+
+    assert result.exit_code == 0, result.output
+    text = path.read_text()
+    assert "Calibrated probabilities." in text
+    assert 'data-ink="light"' in text
+    assert "<h1>stripes</h1>" in text

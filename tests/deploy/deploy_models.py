@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from dcadl import ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
+from dcadl.deploy.operations import FilterBank, GridPool, Linear, Program, Softmax, Split
 
 QUICK = {"n_atoms": 6, "patch_shape": 4, "stride": 2, "max_iter": 3, "random_state": 0}
 PLAIN = {"patch_shape": 4, "stride": 2}
@@ -41,6 +42,22 @@ SOME = ("dcadl-centred", "patch-ridge", "pcanet-two", "adlsvm")
 CASES = [(name, "grey") for name in MODELS] + [(name, form) for name in SOME for form in ("colour", "two")]
 CASES += [("dcadl-line", "line")]
 EVERY_CASE = pytest.mark.parametrize(("name", "form"), CASES, ids=[" ".join(names) for names in CASES])
+
+
+def pooled_program() -> Program:
+    """All that pooling models have, at random: whitening, a second length, split codes, grids."""
+    rng = np.random.default_rng(0)
+    pool = GridPool(((((0, 6),), ((0, 6),)), (((0, 3), (3, 6)), ((0, 2), (2, 6)))))
+    operations = (
+        FilterBank(rng.standard_normal((9, 3, 3, 1)), rng.standard_normal(9), local="centred", floor=0.01),
+        FilterBank(rng.standard_normal((4, 1, 1, 9)), np.zeros(4), local="unit"),
+        Split(rng.random(4) / 10),
+        pool,
+        Linear(rng.standard_normal((3, 5 * 8)), rng.standard_normal(3)),
+        Softmax(0.5),
+    )
+    facts = {"dcadl_version": "0", "parameters": {}, "calibrated": False}
+    return Program("Pooled", (8, 8), np.arange(3), operations, facts)
 
 
 class Case(NamedTuple):

@@ -8,7 +8,16 @@ import subprocess
 
 import numpy as np
 import pytest
-from deploy_models import CASES, EVERY_CASE, case, centred, class_scores, unseen_digits
+from deploy_models import (
+    CASES,
+    EVERY_CASE,
+    case,
+    centred,
+    class_scores,
+    digits,
+    pooled_program,
+    unseen_digits,
+)
 
 from dcadl.deploy.c_header import c_header, to_c
 from dcadl.deploy.quantise import Int8Loss, int8_loss, quantised
@@ -43,8 +52,9 @@ int main(int argc, char **argv) {
 
 
 def programs():
+    """One for each case, the pooled one after them; and those to be kept in 8 bits."""
     plain = [operations_of(case(*which).model) for which in CASES]
-    return plain, [operations_of(case(*which).model) for which in INT8]
+    return [*plain, pooled_program()], [operations_of(case(*which).model) for which in INT8]
 
 
 @pytest.fixture(scope="module", params=["gcc", "clang"])
@@ -94,11 +104,20 @@ def test_compiled_code_gives_what_the_model_gives(executable, name, form):
 def test_weights_in_8_bits_give_what_the_rounded_operations_give(executable, which):
     model, real, _ = case(*INT8[which])
 
-    best, scores = answers(executable, len(CASES) + which, real)
+    best, scores = answers(executable, len(CASES) + 1 + which, real)
 
     expected = run(quantised(operations_of(model)), real)
     np.testing.assert_array_equal(model.classes_[best], expected.labels)
     np.testing.assert_allclose(scores, expected.scores, atol=1e-4)
+
+
+def test_pooling_and_split_codes_need_no_stored_maps(executable):
+    X = digits()[0][:50]
+
+    _, scores = answers(executable, len(CASES), X)
+
+    np.testing.assert_allclose(scores, run(pooled_program(), X).scores, atol=1e-5)
+    assert "maps" not in c_header(pooled_program(), "m").partition("_run(")[2]
 
 
 def test_bytes_are_read_as_their_values(executable):

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from deploy_models import EVERY_CASE, case, centred, class_scores
+from deploy_models import EVERY_CASE, case, centred, class_scores, digits, pooled_program
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -38,6 +38,15 @@ def test_onnxruntime_gives_what_the_model_gives(name, form):
         np.testing.assert_array_equal(label, model.predict(X))
         np.testing.assert_allclose(centred(scores), class_scores(model, X), atol=1e-4)
         np.testing.assert_allclose(probabilities, run(program, X).probabilities, atol=1e-5)
+
+
+def test_pooling_and_split_codes_are_in_the_graph():
+    X = digits()[0][:50]
+
+    _, scores, probabilities = session(onnx_model(pooled_program())).run(None, {"pictures": X})
+
+    np.testing.assert_allclose(scores, run(pooled_program(), X).scores, atol=1e-5)
+    np.testing.assert_allclose(probabilities, run(pooled_program(), X).probabilities, atol=1e-5)
 
 
 def test_raw_pixels_of_eight_bits_come_in_with_their_scale(tmp_path):

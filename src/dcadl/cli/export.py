@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dcadl.cli.predict import Model
-from dcadl.cli.read import PIXEL_TOP, image_shape, read_for, refuse_overwrites
+from dcadl.cli.read import PIXEL_TOP, Labelled, image_shape, read_for, refuse_overwrites
 from dcadl.cli.terminal import clean_exit, size_text
 
 
@@ -18,6 +18,13 @@ class Pixels(StrEnum):
     UINT8 = "uint8"
 
 
+class Ink(StrEnum):
+    """What people draw with on the web page."""
+
+    DARK = "dark"
+    LIGHT = "light"
+
+
 def export(
     model: Model,
     onnx: Annotated[
@@ -26,6 +33,13 @@ def export(
     c: Annotated[
         Path | None, typer.Option("--c", metavar="FILE.h", help="One C99 header without dependencies.")
     ] = None,
+    web: Annotated[
+        Path | None, typer.Option("--web", metavar="FILE.html", help="One web page that opens from disk.")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", help="Labelled pictures not trained on, to calibrate probabilities on."),
+    ] = None,
     pixels: Annotated[
         Pixels,
         typer.Option(
@@ -33,44 +47,45 @@ def export(
         ),
     ] = Pixels.FLOAT32,
     int8: Annotated[
-        bool, typer.Option("--int8", help="Weights of --c in 8 bits; --data measures what that costs.")
+        bool, typer.Option("--int8", help="Weights of --c in 8 bits; what that costs is measured on --data.")
     ] = False,
-    data: Annotated[
-        str | None, typer.Option("--data", help="Labelled pictures, to measure the loss of --int8 on.")
-    ] = None,
+    ink: Annotated[
+        Ink, typer.Option("--ink", help="What people draw with on --web, as in the training pictures.")
+    ] = Ink.DARK,
 ) -> None:
     """Write a model as something that runs without Python."""
     with clean_exit():
         from dcadl import load
 
-        if onnx is None and c is None:
-            raise ValueError("nothing to write: give --onnx FILE or --c FILE.h.")
+        if onnx is None and c is None and web is None:
+            raise ValueError("nothing to write: give --onnx FILE, --c FILE.h or --web FILE.html.")
         if int8 and (c is None or data is None):
             raise ValueError("--int8 is for --c, and needs --data DATA to measure its loss of accuracy on.")
-        refuse_overwrites({"--onnx": onnx, "--c": c}, {"MODEL": model})
+        refuse_overwrites({"--onnx": onnx, "--c": c, "--web": web}, {"MODEL": model})
         loaded = load(model)
+        samples = None if data is None else read_for(loaded, data)
         if onnx is not None:
-            _write_onnx(loaded, onnx, pixels)
+            _write_onnx(loaded, onnx, pixels, samples)
         if c is not None:
-            _write_c(loaded, c, data if int8 else None)
+            _write_c(loaded, c, samples if int8 else None)
+        if web is not None:
+            _write_web(loaded, web, model.stem, ink, samples)
 
 
-def _write_onnx(model: Any, path: Path, pixels: Pixels) -> None:
-    from dcadl.deploy.onnx_file import to_onnx
+def _write_onnx(model: Any, path: Path, pixels: Pixels, samples: Labelled | None) -> None:
+    from dcadl.deploy.onnx_file import onnx_model
 
-    to_onnx(model, path, dtype=pixels.value, scale=1.0 if pixels is Pixels.FLOAT32 else _byte_scale(model))
-    _report(path)
+    scale = 1.0 if pixels is Pixels.FLOAT32 else _byte_scale(model)
+    _write(path, onnx_model(_program(model, scale, samples), pixels.value).SerializeToString())
 
 
-def _write_c(model: Any, path: Path, data: str | None) -> None:
-    from dcadl.deploy.c_header import to_c
+def _write_c(model: Any, path: Path, samples: Labelled | None) -> None:
+    from dcadl.deploy.c_header import c_header, c_name
+    from dcadl.deploy.quantise import int8_loss
 
-    scale, check = _byte_scale(model), None
-    if data is not None:
-        samples = read_for(model, data)
-        check = (samples.X / scale, samples.y)
-    loss = to_c(model, path, scale=scale, int8_check=check)
-    _report(path)
+    program = _program(model, _byte_scale(model), None)
+    loss = None if samples is None else int8_loss(program, samples.X / _byte_scale(model), samples.y)
+    _write(path, c_header(program, c_name(path), loss).encode())
     if loss is not None:
         typer.echo(
             f"8 bits: {loss.int8_accuracy:.2%} of {loss.n} samples right; "
@@ -78,10 +93,28 @@ def _write_c(model: Any, path: Path, data: str | None) -> None:
         )
 
 
+def _write_web(model: Any, path: Path, title: str, ink: Ink, samples: Labelled | None) -> None:
+    from dcadl.deploy.web_page import web_page
+
+    _write(path, web_page(_program(model, _byte_scale(model), samples), title, ink.value).encode())
+
+
+def _program(model: Any, scale: float, samples: Labelled | None) -> Any:
+    """The model's operations, calibrated where there are samples to do that on."""
+    from dcadl.deploy.calibration import with_temperature
+    from dcadl.deploy.translate import operations_of
+
+    program = operations_of(model, scale=scale)
+    return program if samples is None else with_temperature(program, samples.X / scale, samples.y)
+
+
 def _byte_scale(model: Any) -> float:
     """Pictures are trained on as values from 0 to 1 (see `dcadl fit`); rows of features as they are."""
     return 1 / PIXEL_TOP if len(image_shape(model)) > 1 else 1.0
 
 
-def _report(path: Path) -> None:
-    typer.echo(f"written: {path} ({size_text(path.stat().st_size)})")
+def _write(path: Path, data: bytes) -> None:
+    from dcadl.atomic import write_atomically
+
+    write_atomically(path, data)
+    typer.echo(f"written: {path} ({size_text(len(data))})")

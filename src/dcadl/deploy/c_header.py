@@ -51,14 +51,19 @@ def to_c(
     """
     program = operations_of(model, scale=scale)
     loss = None if int8_check is None else int8_loss(program, *int8_check)
-    name = _checked_name(name or re.sub(r"\W", "_", Path(path).stem, flags=re.ASCII))
-    write_atomically(Path(path), c_header(program, name, loss).encode())
+    write_atomically(Path(path), c_header(program, name or c_name(path), loss).encode())
     return loss
+
+
+def c_name(path: str | os.PathLike[str]) -> str:
+    """A name made from the file's: whatever is no letter, digit or _ becomes _."""
+    return re.sub(r"^(?=\d)|\W", "_", Path(path).stem, flags=re.ASCII)
 
 
 def c_header(program: Program, name: str, loss: Int8Loss | None = None) -> str:
     """The header's text; with a measured `loss` its weights are kept in 8 bits."""
-    _checked_name(name)
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII):
+        raise ValueError(f"name must be an identifier of C, letters, digits and _; got {name!r}.")
     source = Source(int8=loss is not None)
     source.buffer("x", int(np.prod(program.image)))
     write_steps(source, program if loss is None else quantised(program))
@@ -74,12 +79,6 @@ def c_header(program: Program, name: str, loss: Int8Loss | None = None) -> str:
         "#endif\n",
     ]
     return re.sub(r"\bNAME_", f"{name}_", "\n".join(parts))
-
-
-def _checked_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII):
-        raise ValueError(f"name must be an identifier of C, letters, digits and _; got {name!r}.")
-    return name
 
 
 def _comment(program: Program, source: Source, loss: Int8Loss | None) -> str:

@@ -111,17 +111,22 @@ def _pooled(pool: GridPool, maps: np.ndarray) -> np.ndarray:
     return np.stack(cells, axis=1)[:, None]
 
 
-def _hashed_scores(operation: HashedLinear, maps: np.ndarray) -> np.ndarray:
+def hashed_numbers(operation: HashedLinear, maps: np.ndarray) -> np.ndarray:
+    """The number of each pixel in each map, (n, maps, pixels)."""
     n, _, _, L1 = maps.shape
     by_map = np.moveaxis(maps, -1, 1).reshape(n * L1, *maps.shape[1:3], 1)
     source = by_map if operation.bank.per_channel else maps
     largest = np.abs(source).max(axis=(1, 2, 3)) + np.abs(operation.bank.bias).max()
     responses = _responses(operation.bank._replace(per_channel=False), source)
     floor = (operation.rounding * largest)[:, None, None]
-    codes = binary_codes(responses.reshape(len(source), -1, responses.shape[-1]), floor)  # (n·maps, pixels)
-    inside = codes[:, patch_table(operation.blocks)].reshape(n, -1, operation.blocks.p, operation.blocks.d)
+    codes = binary_codes(responses.reshape(len(source), -1, responses.shape[-1]), floor)
+    return codes.reshape(n, -1, codes.shape[-1])
+
+
+def _hashed_scores(operation: HashedLinear, maps: np.ndarray) -> np.ndarray:
+    inside = hashed_numbers(operation, maps)[:, :, patch_table(operation.blocks)]  # (n, maps, blocks, pixels)
     table = operation.table.astype(np.float64)
-    scores = np.zeros((n, table.shape[-1]))
+    scores = np.zeros((len(maps), table.shape[-1]))
     for k, blocks in enumerate(table):
         for b, bins in enumerate(blocks):
             scores += bins[inside[:, k, b]].sum(axis=1)
