@@ -25,6 +25,8 @@ MAY_IMPORT = {
     "bench": CORE | {"atomic", "data", "features", "plot", "deploy", "bench"},
     "cli": CORE | {"atomic", "data", "features", "plot", "deploy", "bench", "cli"},
 }
+# Inside a method, when it is called: what a model writes itself as is built on the models.
+ON_CALL = {"estimators/base.py": {"deploy"}}
 LINES_IN_A_FILE, LINES_IN_A_FUNCTION = 350, 35
 FRAMEWORKS = {"torch", "cupy", "sklearn", "matplotlib", "dask", "distributed"}
 
@@ -53,7 +55,7 @@ def every(paths):
 def test_imports_go_one_way(path):
     ours = [(name.split("."), line) for name, line in imports(ast.parse(path.read_text()))]
     rooms = {(parts[1], line) for parts, line in ours if parts[0] == "dcadl" and len(parts) > 1}
-    allowed = MAY_IMPORT[room(path)]
+    allowed = MAY_IMPORT[room(path)] | ON_CALL.get(path.relative_to(SOURCE).as_posix(), set())
 
     wrong = [
         f"line {line}: dcadl.{name}" for name, line in rooms if name in MAY_IMPORT and name not in allowed

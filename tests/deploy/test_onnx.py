@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from dcadl.deploy.onnx_file import onnx_model, register_skl2onnx_converters, to_onnx
+from dcadl.deploy.onnx_file import onnx_model, register_skl2onnx_converters
 from dcadl.deploy.onnx_graph import OPSET
 from dcadl.deploy.reference import run
 from dcadl.deploy.translate import operations_of
@@ -53,7 +53,7 @@ def test_raw_pixels_of_eight_bits_come_in_with_their_scale(tmp_path):
     model, real, _ = case("dcadl-raw")
     pixels = np.rint(real * 255).astype(np.uint8)
 
-    to_onnx(model, tmp_path / "model.onnx", dtype="uint8", scale=1 / 255)
+    model.to_onnx(tmp_path / "model.onnx", dtype="uint8", scale=1 / 255)
     _, scores, _ = session(onnx.load(tmp_path / "model.onnx")).run(None, {"pictures": pixels})
 
     expected = model.decision_function(pixels.astype(np.float32) / np.float32(255))

@@ -110,6 +110,21 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Write the model to a safetensors file that `dcadl.load` reads; no pickle."""
         save(self, path)
 
+    def to_onnx(self, path: Any, *, dtype: str = "float32", scale: float = 1.0) -> None:
+        """Write the model as an ONNX file with the outputs `label`, `scores`, `probabilities`.
+
+        Parameters
+        ----------
+        path : the file to write
+        dtype : {"float32", "uint8"}, default="float32"
+            What the input, `pictures` of shape (n, *image_shape_), holds.
+        scale : float, default=1
+            What pixels are multiplied by: the file gives what `predict(scale * X)` gives.
+        """
+        from dcadl.deploy.onnx_file import to_onnx  # here: that room is built on this one
+
+        to_onnx(self, path, dtype=dtype, scale=scale)
+
     def _opened(self, X: Any) -> Any:
         """X to predict, of a fitted model; the memory map of a `.npy` file where X is its path."""
         check_is_fitted(self)
