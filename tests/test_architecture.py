@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "solvers": {"arrays", "ops", "solvers"},
     "estimators": CORE | {"atomic"},
     "data": {"atomic", "data"},
-    "features": {"atomic", "ops", "data", "features"},
+    "features": {"atomic", "arrays", "ops", "data", "features"},
     "plot": CORE | {"plot"},
     "deploy": CORE | {"atomic", "features", "data", "deploy"},
     "bench": CORE | {"atomic", "data", "features", "plot", "deploy", "bench"},

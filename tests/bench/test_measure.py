@@ -7,7 +7,9 @@ from threadpoolctl import threadpool_info
 from dcadl import DCADL, ConvNet, PatchRidge, RandomAtoms, estimators
 from dcadl.bench import measure as clock
 from dcadl.bench.datasets import fold, load_dataset
-from dcadl.bench.measure import measure, patches_given
+from dcadl.bench.measure import measure, with_patches_given
+from dcadl.estimators.prediction import scores_of_patches
+from dcadl.ops.normalise import normalised_patches
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +56,12 @@ def test_scores_from_patches_given_are_the_scores_from_images(digits, cls, norma
     model = cls(normalize=normalize, **{k: v for k, v in wanted.items() if k in keys})
     model.fit(digits.X_train[:200], digits.y_train[:200])
 
-    given, rows = patches_given(model, digits.X_test)
+    P = normalised_patches(digits.X_test.reshape(len(digits.X_test), -1), model.grid_, normalize)
 
     np.testing.assert_allclose(
-        given.decision_function(rows), model.decision_function(digits.X_test), rtol=1e-4, atol=1e-5
+        scores_of_patches(model, P), model.decision_function(digits.X_test), rtol=1e-4, atol=1e-5
     )
-    assert model.normalize == normalize
+    np.testing.assert_array_equal(with_patches_given(model, digits.X_test)(), model.predict(digits.X_test))
 
 
 def test_a_network_is_timed_on_patches_given_as_well(digits):
@@ -69,9 +71,9 @@ def test_a_network_is_timed_on_patches_given_as_well(digits):
         digits.X_train[:99], digits.y_train[:99]
     )
 
-    given, rows = patches_given(model, digits.X_test[:9])
+    predicted = with_patches_given(model, digits.X_test[:9])()
 
-    assert given.predict(rows).shape == (9,)
+    np.testing.assert_array_equal(predicted, model.predict(digits.X_test[:9]))
 
 
 def test_memory_and_size_are_counted(digits):

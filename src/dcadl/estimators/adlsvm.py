@@ -127,17 +127,7 @@ class ADLSVM(CodingClassifier):
 
     @fitting
     def fit(self, X: Any, y: Any) -> ADLSVM:
-        """Learn the atoms, then the support vector machine.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, values), or images (n, H, W) or (n, H, W, channels)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
+        """Learn the atoms, then the support vector machine; X as rows (n, r) or images (n, H, W[, c])."""
         self._check_parameters()
         data = training_data(self, X, y)
         rows, lam1 = data.rows, float(self.lam1) if self.penalty == "l1" else 0.0

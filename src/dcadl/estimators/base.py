@@ -17,7 +17,7 @@ from dcadl.estimators.callbacks import FitReport, warn_if_not_converged
 from dcadl.estimators.files import SavedModel, save
 from dcadl.estimators.prediction import coded, in_memory, in_parts, on_backend, shrunken
 from dcadl.estimators.validation import Training, predict_rows
-from dcadl.ops.codes import by_image
+from dcadl.ops.codes import by_image, respond
 from dcadl.ops.patches import Grid, responses
 from dcadl.solvers.loop import iterate
 from dcadl.solvers.sources import open_npy
@@ -228,6 +228,11 @@ class PatchClassifier(CodingClassifier):
             return by_image(shrunken(codes, self._threshold())) @ W.T + b
 
         return map_rows(score, x, self.grid_)
+
+    def _patch_scores(self, P: Array) -> Array:
+        """The same of patches that are normalised already, (n, p, d)."""
+        x, Omega, W, b = on_backend(self.backend, P, self._Omega(), self.coef_, self.intercept_)
+        return by_image(shrunken(respond(x, Omega), self._threshold())) @ W.T + b
 
     def _codes(self, rows: Array) -> np.ndarray:
         """Patch first, then atom."""

@@ -11,7 +11,7 @@ from dcadl.estimators.base import Classifier, PatchClassifier, fitted_array, fit
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.prediction import atom_shape, coded, on_backend
 from dcadl.estimators.start import gaussian_atoms
-from dcadl.estimators.validation import check_number, class_shares, fit_rows, grid_of, one_hot, sample_weights
+from dcadl.estimators.validation import check_number, class_shares, grid_of, sample_weights, training_data
 from dcadl.ops.codes import by_image
 from dcadl.ops.ridge import ridge
 from dcadl.solvers.walk import map_patches
@@ -60,9 +60,8 @@ class PatchRidge(Classifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PatchRidge:
         """Solve the ridge regression."""
         self._check_parameters()
-        rows, y, shape = fit_rows(self, X, y)
+        rows, y, Y, classes, shape = training_data(self, X, y)
         grid = grid_of(self, shape)
-        classes, Y = one_hot(y, rows.dtype)
         weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
         features = map_patches(by_image, send(rows, self.backend), grid, self.normalize)
         intercept = class_shares(Y, weight)
@@ -72,8 +71,11 @@ class PatchRidge(Classifier):
         return self
 
     def _scores(self, rows: Array) -> Array:
-        x, W, b = on_backend(self.backend, rows, self.coef_, self.intercept_)
-        return map_patches(lambda P: by_image(P) @ W.T + b, x, self.grid_, self.normalize)
+        return map_patches(self._patch_scores, send(rows, self.backend), self.grid_, self.normalize)
+
+    def _patch_scores(self, P: Array) -> Array:
+        x, W, b = on_backend(self.backend, P, self.coef_, self.intercept_)
+        return by_image(x) @ W.T + b
 
     def _check_parameters(self) -> None:
         check_number("lam", self.lam, 0, above=True)
@@ -115,12 +117,9 @@ class RandomAtoms(PatchClassifier):
         backend: str = "numpy",
         random_state: Any = None,
     ) -> None:
-        self.n_atoms = n_atoms
-        self.patch_shape = patch_shape
-        self.stride = stride
-        self.image_shape = image_shape
+        self.n_atoms, self.lam1 = n_atoms, lam1
+        self.patch_shape, self.stride, self.image_shape = patch_shape, stride, image_shape
         self.normalize = normalize
-        self.lam1 = lam1
         self.lam = lam
         self.class_weight = class_weight
         self.backend = backend
@@ -130,9 +129,8 @@ class RandomAtoms(PatchClassifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RandomAtoms:
         """Draw the atoms and solve the ridge regression on their responses."""
         self._check_parameters()
-        rows, y, shape = fit_rows(self, X, y)
+        rows, y, Y, classes, shape = training_data(self, X, y)
         grid = grid_of(self, shape)
-        classes, Y = one_hot(y, rows.dtype)
         weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
         Omega = gaussian_atoms(self.n_atoms, grid.d, self.random_state).astype(rows.dtype)
         x, there = on_backend(self.backend, rows, Omega)

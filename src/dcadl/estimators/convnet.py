@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from dcadl.arrays import Array, check_backend, fetch, send
 from dcadl.estimators.base import Classifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
+from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import Training, check_number, check_option, grid_of, training_data
 from dcadl.ops.patches import Grid, normalised_patches
 from dcadl.solvers import convnet
@@ -160,13 +161,12 @@ class ConvNet(Classifier):
         self.objective_ = np.asarray(state.losses)
 
     def _scores(self, rows: Array) -> Array:
-        weights = [send(w.astype(rows.dtype), self.backend) for w in self._weights()]
+        return map_patches(self._patch_scores, rows, self.grid_, self.normalize)
+
+    def _patch_scores(self, P: Array) -> np.ndarray:
+        x, *weights = on_backend(self.backend, P, *self._weights())
         activate = convnet.activation(self.activation, float(self.lam1))
-
-        def score(P: Array) -> Array:
-            return fetch(convnet.forward(send(P, self.backend), weights, self.grid_.counts, activate))
-
-        return map_patches(score, rows, self.grid_, self.normalize)
+        return fetch(convnet.forward(x, weights, self.grid_.counts, activate))
 
     def _weights(self) -> list[np.ndarray]:
         """Filters and bias of each layer, then the classifier."""

@@ -124,17 +124,7 @@ class DADL(CodingClassifier):
 
     @fitting
     def fit(self, X: Any, y: Any) -> DADL:
-        """Learn the atoms, and keep the codes of the training samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, values), or images (n, H, W) or (n, H, W, channels)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
+        """Learn the atoms, and keep the samples' codes; X as rows (n, r) or images (n, H, W[, c])."""
         self._check_parameters()
         data = training_data(self, X, y)
         targets = hybrid_codes(len(data.classes), data.rows.shape[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -36,6 +36,21 @@ def coded(X: Array, grid: Grid, how: str | None, Omega: Array, threshold: float)
 def shrunken(codes: Array, threshold: float) -> Array:
     """τ(codes), in their place; nothing is done for a threshold of 0."""
     return shrink(codes, threshold) if threshold > 0 else codes
+
+
+class OnPatches(Protocol):
+    """A fitted model that cuts images into patches."""
+
+    grid_: Grid
+
+    def _patch_scores(self, P: Array) -> Array: ...
+
+
+def scores_of_patches(model: OnPatches, P: Array) -> Array:
+    """Class scores (n, C) of images given as normalised patches (n, p, d): what is left of a prediction."""
+    n, p, d = P.shape
+    end_to_end = Grid((1, p * d, 1), (1, d), (1, d))
+    return map_rows(lambda part: model._patch_scores(part.reshape(-1, p, d)), P.reshape(n, p * d), end_to_end)
 
 
 def atom_shape(grid: Grid, image_shape: tuple[int, ...]) -> tuple[int, ...]:

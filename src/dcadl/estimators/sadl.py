@@ -136,17 +136,7 @@ class SADL(CodingClassifier):
 
     @fitting
     def fit(self, X: Any, y: Any) -> SADL:
-        """Learn atoms, structure map and classifier together.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, values), or images (n, H, W) or (n, H, W, channels)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
+        """Learn atoms, structure map and classifier together; X as rows (n, r) or images (n, H, W[, c])."""
         self._check_parameters()
         data = training_data(self, X, y)
         descends = self.solver == "descent"

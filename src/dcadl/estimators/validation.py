@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, valid
 
 from dcadl.arrays import Array, array_namespace, fetch, is_device_array
 from dcadl.ops.patches import NORMALISATIONS, Grid, patch_grid
+from dcadl.solvers.sources import open_npy
 
 DTYPES = [np.float32, np.float64]  # anything else, such as 8-bit pixels, becomes float32
 
@@ -30,7 +31,7 @@ class Training(NamedTuple):
 
 def training_data(estimator: BaseEstimator, X: Any, y: Any) -> Training:
     """Images and labels, checked."""
-    rows, y, shape = fit_rows(estimator, X, y)
+    rows, y, shape = fit_rows(estimator, open_npy(X), y)
     classes, Y = one_hot(y, rows.dtype)
     return Training(rows, y, Y, classes, shape)
 

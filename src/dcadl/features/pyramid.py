@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
+from dcadl.arrays.threads import one_blas_thread
 from dcadl.data.errors import FewWordsError
 from dcadl.data.mat import read_arrays
 from dcadl.data.npz import write_npz
-from dcadl.data.parallel import parallel_map, with_progress, worker_count
+from dcadl.data.parallel import parallel_map, with_progress
 from dcadl.features.cache import ArrayCache, digest
 from dcadl.features.codebook import learn_words, sample_descriptors
 from dcadl.features.image_inputs import ImageInput, as_image_list, grey_image, image_name
@@ -265,8 +265,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         self, work: Callable[[int, ImageInput], Any], images: list[ImageInput], first: int = 0
     ) -> Iterator[Any]:
         """Results of work(index, image); each thread keeps to one core, so products must not start more."""
-        limit = 1 if worker_count(self.n_jobs) > 1 else None
-        with threadpool_limits(limit):
+        with one_blas_thread():
             yield from parallel_map(lambda item: work(*item), enumerate(images, first), self.n_jobs)
 
     # --- parameters

@@ -1,0 +1,160 @@
+"""What every classifier does alike, whichever method it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from after_passes import AfterPasses
+
+import dcadl
+from dcadl.ops import normalise
+
+SMALL = {
+    "n_atoms": 12,
+    "patch_shape": 4,
+    "stride": 2,
+    "max_iter": 2,
+    "tol": 0,
+    "init_iter": 2,
+    "sparsity": 3,
+    "n_filters": 4,
+    "filter_shape": 3,
+    "random_state": 0,
+}
+NEEDS_TORCH = {"ConvNet"} if importlib.util.find_spec("torch") is None else set()
+NAMES = sorted(set(dcadl.estimators.__all__) - NEEDS_TORCH)
+every_method = pytest.mark.parametrize("name", NAMES)
+
+
+def small(name):
+    """The method with little work to do."""
+    model = getattr(dcadl, name)()
+    return model.set_params(**{key: value for key, value in SMALL.items() if key in model.get_params()})
+
+
+@pytest.fixture(scope="module")
+def fitted(digits):
+    """Every method, fitted to the same digits."""
+    X, y = digits
+    return {name: small(name).fit(X[:120], y[:120]) for name in NAMES}
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def kept(model):
+    """Everything that the model holds, by identity: nothing may even be assigned anew."""
+    return {key: id(value) for key, value in vars(model).items()}
+
+
+@every_method
+@pytest.mark.parametrize("y", [np.zeros(30), np.full(30, np.nan), np.arange(29)], ids=["one", "nan", "few"])
+def test_a_refused_refit_changes_nothing(fitted, name, y):
+    model = fitted[name]
+    before = kept(model)
+
+    with pytest.raises(ValueError, match=r"class|NaN|inconsistent"):
+        model.fit(np.ones((30, 5)) + np.arange(5), y)
+
+    assert kept(model) == before
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"PatchRidge", "RandomAtoms"}))
+def test_an_interrupted_refit_changes_nothing(digits, name):
+    X, y = digits
+    model = small(name).fit(X[:120], y[:120])
+
+    model.set_callbacks(AfterPasses(1, interrupt))
+    before = kept(model)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:99, :, 1:], y[:99] + 100)
+
+    assert kept(model) == before
+
+
+@pytest.mark.parametrize("name", ["PatchRidge", "RandomAtoms"])
+def test_an_interrupted_regression_changes_nothing(digits, name, monkeypatch):
+    X, y = digits
+    model = small(name).fit(X[:120], y[:120])
+    before = kept(model)
+    monkeypatch.setattr(
+        "dcadl.estimators.controls.ridge", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:99, :, 1:], y[:99] + 100)
+
+    assert kept(model) == before
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"PatchRidge", "RandomAtoms", "PCANet"}))
+def test_a_callback_is_given_a_model_that_predicts(digits, name):
+    X, y = digits
+    seen = []
+
+    class Watch(AfterPasses):
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+            seen.append(fitted_estimator.predict(X[:3]).shape)
+
+    small(name).set_callbacks(Watch(0, None)).fit(X[:120], y[:120])
+
+    assert seen == [(3,)] * 3  # two passes, and the fit
+
+
+@every_method
+def test_data_on_disk_and_dask_arrays_are_predicted_like_data_in_memory(
+    fitted, digits, name, tmp_path, monkeypatch
+):
+    da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'dcadl[dask]'")
+    model, X = fitted[name], digits[0][120:200]
+    np.save(tmp_path / "x.npy", X)
+    monkeypatch.setattr("dcadl.estimators.prediction.PART_BYTES", 30 * 64 * 4)  # three parts
+
+    for same in (
+        tmp_path / "x.npy",
+        np.load(tmp_path / "x.npy", mmap_mode="r"),
+        da.from_array(X, (33, 8, 8)),
+    ):
+        np.testing.assert_array_equal(np.asarray(model.predict(same)), model.predict(X))
+        np.testing.assert_allclose(
+            np.asarray(model.decision_function(same)), model.decision_function(X), rtol=1e-4, atol=1e-5
+        )
+
+
+@every_method
+def test_the_highest_score_is_the_label(fitted, digits, name):
+    model, X = fitted[name], digits[0][120:200]
+    np.testing.assert_array_equal(model.classes_[model.decision_function(X).argmax(axis=1)], model.predict(X))
+
+
+@every_method
+def test_the_path_of_an_array_is_fitted_like_the_array(fitted, digits, name, tmp_path):
+    X, y = digits
+    np.save(tmp_path / "x.npy", X[:120])
+    again = small(name).fit(tmp_path / "x.npy", y[:120])
+    np.testing.assert_allclose(
+        again.decision_function(X[120:150]), fitted[name].decision_function(X[120:150]), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", ["DCADL", "RandomAtoms"])
+def test_six_functions_lead_from_predict_to_the_product(fitted, digits, name, monkeypatch):
+    """The responses ΩX̄ are the product; `respond` is the function that takes it."""
+    found = []
+
+    def respond(P, Omega, taken=normalise.respond):
+        frame = sys._getframe()
+        while frame := frame.f_back:
+            found.append(Path(frame.f_code.co_filename))
+        return taken(P, Omega)
+
+    monkeypatch.setattr(normalise, "respond", respond)
+    fitted[name].predict(digits[0][:5])
+
+    ours = [path for path in found if Path(dcadl.__file__).parent in path.parents]
+    assert len(ours) + 1 <= 6
