@@ -9,7 +9,7 @@ from dcadl.bench import measure as clock
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.bench.measure import measure, with_patches_given
 from dcadl.estimators.prediction import scores_of_patches
-from dcadl.ops.normalise import normalised_patches
+from dcadl.ops.patches import normalised_patches
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from after_passes import AfterPasses
 
 import dcadl
-from dcadl.ops import normalise
+from dcadl.ops.patches import responses
 
 SMALL = {
     "n_atoms": 12,
@@ -144,16 +144,16 @@ def test_the_path_of_an_array_is_fitted_like_the_array(fitted, digits, name, tmp
 
 @pytest.mark.parametrize("name", ["DCADL", "RandomAtoms"])
 def test_six_functions_lead_from_predict_to_the_product(fitted, digits, name, monkeypatch):
-    """The responses ΩX̄ are the product; `respond` is the function that takes it."""
+    """The responses ΩX̄ are the product, and `responses` takes it."""
     found = []
 
-    def respond(P, Omega, taken=normalise.respond):
+    def watched(*given):
         frame = sys._getframe()
         while frame := frame.f_back:
             found.append(Path(frame.f_code.co_filename))
-        return taken(P, Omega)
+        return responses(*given)
 
-    monkeypatch.setattr(normalise, "respond", respond)
+    monkeypatch.setattr("dcadl.estimators.base.responses", watched)
     fitted[name].predict(digits[0][:5])
 
     ours = [path for path in found if Path(dcadl.__file__).parent in path.parents]

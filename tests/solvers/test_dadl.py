@@ -68,13 +68,13 @@ def test_passes_equal_the_literal_loop(xp, n, d):
     Omega, X, J = literal(problem, 3)
     np.testing.assert_allclose(fetch(state.Omega), Omega, atol=1e-9)
     np.testing.assert_allclose(fetch(state.X), X, atol=1e-9)
-    np.testing.assert_allclose(state.seen[-1], J)
+    np.testing.assert_allclose(state.trace[-1], J)
 
 
 @pytest.mark.parametrize(("n", "d"), [(15, 8), (12, 30)], ids=["many samples", "many values"])
 @pytest.mark.parametrize("sigma", [0.3, 0.8, 10.0])
 def test_no_pass_raises_the_objective(xp, n, d, sigma):
-    seen = np.array(run(posed(xp, n, d, weights=WEIGHTS._replace(sigma=sigma)), 8).seen)
+    seen = np.array(run(posed(xp, n, d, weights=WEIGHTS._replace(sigma=sigma)), 8).trace)
 
     assert (np.diff(seen) <= 1e-9 * seen[:-1]).all()
 

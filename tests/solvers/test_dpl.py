@@ -64,7 +64,9 @@ def test_reported_objective_is_the_objective_written_out(case):
     state = run(problem, state, 3)
 
     D, P = (fetch(a) for a in dpl.pairs(problem, state))
-    assert state.seen[-1] == pytest.approx(explicit_objective(parts, D, P, best_codes(parts, D, P)), rel=1e-9)
+    assert state.trace[-1] == pytest.approx(
+        explicit_objective(parts, D, P, best_codes(parts, D, P)), rel=1e-9
+    )
 
 
 def test_no_block_raises_the_objective(case):

@@ -6,6 +6,7 @@ import pytest
 from dcadl.arrays import fetch
 from dcadl.ops.patches import unit_rows
 from dcadl.solvers import lcksvd
+from dcadl.solvers.loop import last_value
 from dcadl.solvers.walk import SerialWalk
 
 ALPHA, BETA, T = 0.3, 0.2, 4
@@ -51,7 +52,7 @@ def test_labels_alone_give_what_the_full_stack_gives(xp, case, count):
     atoms, W = (fetch(a) for a in lcksvd.detach_labels(state.D, weight))
 
     expected, expected_atoms, expected_W = full_stack(case, count)
-    np.testing.assert_allclose(state.seen, expected.seen, rtol=1e-8)
+    np.testing.assert_allclose(state.trace, expected.trace, rtol=1e-8)
     np.testing.assert_allclose(atoms, expected_atoms, atol=1e-7)
     np.testing.assert_allclose(W, expected_W, atol=1e-7)
 
@@ -64,7 +65,7 @@ def test_samples_in_a_basis_of_their_span_give_the_same_atoms(xp, rng):
 
     here = passes(Y, Y[:6, :], 3)
     np.testing.assert_allclose(fetch(there.D @ basis), fetch(here.D), atol=1e-9)
-    np.testing.assert_allclose(there.seen, here.seen)
+    np.testing.assert_allclose(there.trace, here.trace)
 
 
 def test_reported_objective_is_the_squared_residual(case):
@@ -72,8 +73,8 @@ def test_reported_objective_is_the_squared_residual(case):
     problem = lcksvd.pose(Y, T, SerialWalk())
     state = passes(Y, D, 1)
     X = lcksvd.sparse_codes(Y, D, T, SerialWalk())
-    assert state.seen[0] <= np.sum((Y - X @ D) ** 2)
-    assert lcksvd.objective(problem, state)[-1] == lcksvd.last_value(state)
+    assert state.trace[0] <= np.sum((Y - X @ D) ** 2)
+    assert lcksvd.objective(problem, state)[-1] == last_value(state)
 
 
 def test_codes_have_at_most_so_many_atoms(xp, case):

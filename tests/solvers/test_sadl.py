@@ -38,7 +38,7 @@ def descended(xp, n, d, r, passes):
 def test_no_block_of_any_pass_raises_the_objective(xp, n, d, r):
     problem, state = descended(xp, n, d, r, 10)
 
-    seen = np.array(state.seen)
+    seen = np.array(state.trace)
     assert len(seen) == 40
     assert (np.diff(seen) <= 1e-9 * seen[:-1]).all()
     np.testing.assert_allclose(
@@ -114,4 +114,4 @@ def test_admm_equals_the_authors_updates_written_out(xp, rng):
 
     for found, wanted in zip((state.Omega, state.Q, state.W), expected):
         np.testing.assert_allclose(fetch(found), wanted, rtol=1e-4, atol=1e-6)  # norms carry a margin of 1e-6
-    assert state.seen[-1] == pytest.approx(expected[-1], rel=1e-4)
+    assert state.trace[-1] == pytest.approx(expected[-1], rel=1e-4)

@@ -141,10 +141,8 @@ class ADLSVM(CodingClassifier):
             data,
             partial(adl.step, problem),
             adl.start(problem, send(first, self.backend)),
-            adl.last_value,
             keep=lambda model, state: model._keep(data, state, seed),
             tol=self.tol,
-            settled=lambda state: self.tol > 0 and adl.settled(state, self.tol),
         )
 
     def _keep(self, data: Training, state: adl.State, seed: int) -> None:
@@ -156,7 +154,7 @@ class ADLSVM(CodingClassifier):
         self.atoms_, self.sparsity_ = atoms, T
         self.coef_ = fitted_array(svm.coef_, atoms.dtype)
         self.intercept_ = np.atleast_1d(svm.intercept_).astype(atoms.dtype)
-        self.objective_ = np.asarray(state.seen)
+        self.objective_ = np.asarray(state.trace)
 
     def _scores(self, rows: Array) -> np.ndarray:
         scores = self._codes(rows) @ self.coef_.T + self.intercept_

@@ -147,28 +147,21 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         data: Training,
         step: Callable[[Any], Any],
         state: Any,
-        value: Callable[[Any], float],
         *,
         keep: Callable[[Any, Any], None],
         tol: float,
-        settled: Callable[[Any], bool] | None = None,
     ) -> Self:
         """`iterate` from `state` on, then `keep(self, state)`, which assigns the fitted attributes.
 
         Callbacks hear of each pass; one that asks for a fitted model gets a copy that `keep` was called
-        on. `settled` tells the end of a method whose value may rise, in place of a decrease below `tol`.
+        on.
         """
         report = FitReport(self, self.max_iter, data.rows, data.y)
 
         def watch(t: int, now: Any) -> bool:
-            stop = report.after_pass(lambda model: keep(model, now))
-            return stop or (settled is not None and settled(now))
+            return report.after_pass(lambda model: keep(model, now))
 
-        limit = -np.inf if settled is not None else tol or -np.inf  # 0: exactly max_iter passes
-        result = iterate(step, state, value, max_iter=self.max_iter, tol=limit, watch=watch)
-        if settled is not None:
-            met = result.n_iter < self.max_iter or tol == 0 or settled(result.state)
-            result = result._replace(converged=met)
+        result = iterate(step, state, max_iter=self.max_iter, tol=tol, watch=watch)
         keep(self, result.state)
         self.n_iter_ = result.n_iter
         warn_if_not_converged(type(self).__name__, result, tol, stacklevel=6)

@@ -146,7 +146,6 @@ class ConvNet(Classifier):
             data,
             partial(convnet.step, problem),
             state,
-            convnet.last_value,
             keep=lambda model, now: model._keep(data, grid, now),
             tol=0,  # the loss of an epoch may rise: it is no sign of the end
         )
@@ -158,7 +157,7 @@ class ConvNet(Classifier):
         self.coef_, self.intercept_ = coef, intercept
         if deep:
             self.deep_filters_, self.deep_bias_ = np.stack(deep[::2]), np.stack(deep[1::2])
-        self.objective_ = np.asarray(state.losses)
+        self.objective_ = np.asarray(state.trace)
 
     def _scores(self, rows: Array) -> Array:
         return map_patches(self._patch_scores, rows, self.grid_, self.normalize)

@@ -141,7 +141,6 @@ class DADL(CodingClassifier):
             data,
             partial(dadl.step, problem),
             dadl.start(problem),
-            dadl.last_value,
             keep=lambda model, state: model._keep(data, state, targets.sparsity),
             tol=self.tol,
         )
@@ -152,7 +151,7 @@ class DADL(CodingClassifier):
         self.classes_, self.image_shape_ = data.classes, data.image_shape
         self.atoms_, self.sparsity_ = atoms, sparsity
         self.codes_, self.code_classes_ = fitted_array(codes), np.argmax(data.Y, axis=1)
-        self.objective_ = np.asarray(state.seen)
+        self.objective_ = np.asarray(state.trace)
 
     def _scores(self, rows: Array) -> np.ndarray:
         """Less the distance to the nearest code of each class."""

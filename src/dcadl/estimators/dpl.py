@@ -115,7 +115,6 @@ class DPL(Classifier):
             data,
             partial(dpl.step, problem),
             dpl.start(problem, *pairs),
-            dpl.last_value,
             keep=lambda model, state: model._keep(data, problem, state),
             tol=self.tol,
         )

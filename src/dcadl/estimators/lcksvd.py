@@ -126,13 +126,12 @@ class LCKSVD(CodingClassifier):
             def keep(model: LCKSVD, now: lcksvd.State) -> None:
                 atoms, W = lcksvd.detach_labels(now.D, sent_weight)
                 W = W if self.variant == 2 else lcksvd.fitted_classifier(now.X, H)
-                model._keep(data, atoms if basis is None else atoms @ basis, W, shares, now.seen)
+                model._keep(data, atoms if basis is None else atoms @ basis, W, shares, now.trace)
 
             return self._fit_by_passes(
                 data,
                 partial(lcksvd.step, problem),
                 state,
-                lcksvd.last_value,
                 keep=keep,
                 tol=0,  # K-SVD may rise and fall again: it has no other end than max_iter
             )

@@ -50,8 +50,8 @@ class SADL(CodingClassifier):
     max_iter : int, default=30
         Most passes. The authors ran "admm" for 283 on Scene15.
     tol : float, default=1e-3
-        Stop when a pass lowers the objective by less than this share of it; for "admm", when the
-        residuals of the constraints are less than this share of ‖Y‖. 0: exactly max_iter passes.
+        Stop when a pass changes the objective, or for "admm" the residual of the constraints, by less
+        than this share of it. 0: exactly max_iter passes.
     backend : {"numpy", "torch", "torch:cuda", "cupy"}, default="numpy"
         Where the arithmetic runs. Fitted attributes are NumPy arrays in any case.
     random_state : int, RandomState or None, default=None
@@ -145,11 +145,8 @@ class SADL(CodingClassifier):
             data,
             step,
             state,
-            sadl.last_value,
             keep=lambda model, now: model._keep(data, now),
             tol=self.tol,
-            # The residual may rise: its size judges, not its decrease.
-            settled=None if descends else lambda now: now.seen[-1] < self.tol,
         )
 
     def _keep(self, data: Training, state: sadl.State | sadl.AdmmState) -> None:
@@ -157,7 +154,7 @@ class SADL(CodingClassifier):
         self.atoms_ = fitted_array(state.Omega)
         self.structure_ = fitted_array(state.Q)
         self.coef_ = fitted_array(state.W)
-        self.objective_ = np.asarray(state.seen)
+        self.objective_ = np.asarray(state.trace)
 
     def _scores(self, rows: Array) -> Array:
         return self._mapped(rows, self.coef_ @ self.structure_)

@@ -41,7 +41,7 @@ class State(NamedTuple):
     """What moves, and the objective after the codes of each pass so far."""
 
     Omega: Array
-    seen: tuple[float, ...]
+    trace: tuple[float, ...]
 
 
 def pose(Y: Array, sparsify: Callable[[Array], Array], lam1: float, beta: float) -> Problem:
@@ -69,20 +69,7 @@ def step(problem: Problem, state: State) -> State:
     )
     Omega = _revived((regress @ X).T, Y, row_norms(X - responses)[:, 0])
     Omega = with_full_rank(unit_rows(Omega), Y, min(full, Omega.shape[0]))
-    return State(Omega, (*state.seen, value))
-
-
-def last_value(state: State) -> float:
-    """The objective after the codes of the last pass."""
-    return state.seen[-1]
-
-
-def settled(state: State, tol: float) -> bool:
-    """Whether the last pass changed the objective, up or down, by no more than `tol` of itself."""
-    if len(state.seen) < 2:
-        return False
-    before, now = state.seen[-2:]
-    return abs(before - now) <= tol * abs(before)
+    return State(Omega, (*state.trace, value))
 
 
 def _revived(Omega: Array, Y: Array, misfit: Array) -> Array:

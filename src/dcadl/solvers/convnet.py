@@ -41,7 +41,7 @@ class State(NamedTuple):
     weights: tuple[Array, ...]
     optimiser: Any
     schedule: Any
-    losses: tuple[float, ...]
+    trace: tuple[float, ...]
 
 
 def import_torch() -> Any:
@@ -98,12 +98,7 @@ def step(problem: Problem, state: State) -> State:
         state.optimiser.step()
         total += float(loss.detach()) * len(batch)
     state.schedule.step()
-    return state._replace(losses=(*state.losses, total / len(order)))
-
-
-def last_value(state: State) -> float:
-    """The mean loss over the last epoch, each batch before its own step."""
-    return state.losses[-1]
+    return state._replace(trace=(*state.trace, total / len(order)))
 
 
 def forward(

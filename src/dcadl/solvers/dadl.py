@@ -65,7 +65,7 @@ class State(NamedTuple):
     p: Array
     q: Array
     R: Array
-    seen: tuple[float, ...]
+    trace: tuple[float, ...]
 
 
 def pose(Y: Array, H: Array, label: Array, weights: Weights, options: Options) -> Problem:
@@ -98,11 +98,6 @@ def step(problem: Problem, state: State) -> State:
     return _with_slopes(problem, state, (smooth @ fitted_to).T, X)
 
 
-def last_value(state: State) -> float:
-    """J after the last pass."""
-    return state.seen[-1]
-
-
 def _smoother(problem: Problem, p: Array, R: Array) -> Array:
     """(YᵀMY + λ3I)⁻¹YᵀP with M = P + λ2L: what maps codes to the atoms that fit them best.
 
@@ -133,7 +128,7 @@ def _with_slopes(problem: Problem, state: State, Omega: Array, X: Array) -> Stat
         + 0.5 * lam2 * float(xp.sum(as_float64(problem.W * spread)))
         + lam3 / sigma**2 * float(squared_norm(Omega))
     )
-    return State(Omega, X, _slope(fit), _slope(aim), _slope(spread), (*state.seen, J))
+    return State(Omega, X, _slope(fit), _slope(aim), _slope(spread), (*state.trace, J))
 
 
 def _correntropy(squared: Array, sigma: float) -> Array:

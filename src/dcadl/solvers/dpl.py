@@ -47,7 +47,7 @@ class State(NamedTuple):
     D: Array
     P: Array
     A: Array
-    seen: tuple[float, ...]
+    trace: tuple[float, ...]
 
 
 def pose(parts: Sequence[Array], tau: float, lam: float, gamma: float) -> Problem:
@@ -82,22 +82,17 @@ def step(problem: Problem, state: State) -> State:
     PX = P @ problem.S
     # λ‖PX̄‖² + γ‖P‖², from the normal equations that P has just solved
     others = float(xp.sum(PX * (state.A - PX))) * tau
-    seen = (*state.seen, _value(problem, state.D, PX, state.A) + others)
+    trace = (*state.trace, _value(problem, state.D, PX, state.A) + others)
     D = _ball_atoms(state.A @ xp.matrix_transpose(state.A), state.A @ Z, state.D)
-    seen = (*seen, _value(problem, D, PX, state.A) + others)
+    trace = (*trace, _value(problem, D, PX, state.A) + others)
     gram = _damped(D @ xp.matrix_transpose(D), tau)
     A = xp.linalg.solve(gram, tau * PX + D @ xp.matrix_transpose(Z))
-    return State(D, P, A, (*seen, _value(problem, D, PX, A) + others))
+    return State(D, P, A, (*trace, _value(problem, D, PX, A) + others))
 
 
 def objective(problem: Problem, state: State) -> tuple[float, ...]:
     """The objective after each block of each pass: projections, dictionaries, codes, projections, …"""
-    return state.seen
-
-
-def last_value(state: State) -> float:
-    """The objective after the last pass."""
-    return state.seen[-1]
+    return state.trace
 
 
 def pairs(problem: Problem, state: State) -> tuple[Array, Array]:

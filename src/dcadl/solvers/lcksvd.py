@@ -52,7 +52,7 @@ class State(NamedTuple):
 
     D: Array
     X: Array | None
-    seen: tuple[float, ...]
+    trace: tuple[float, ...]
 
 
 def pose(Y: Array, sparsity: int, walk: Walk) -> Problem:
@@ -71,18 +71,13 @@ def step(problem: Problem, state: State) -> State:
     X = sparse_codes(Y, D, problem.sparsity, problem.walk)
     R, X, D = refit_atoms(Y - X @ D, X, D)
     errors = array_namespace(R).vecdot(R, R)
-    seen = (*state.seen, float(squared_norm(R)))
-    return State(replace_atoms(D, Y, X, errors), X, seen)
+    trace = (*state.trace, float(squared_norm(R)))
+    return State(replace_atoms(D, Y, X, errors), X, trace)
 
 
 def objective(problem: Problem, state: State) -> tuple[float, ...]:
     """‖Y − XD‖² after each pass; nothing guarantees that it falls."""
-    return state.seen
-
-
-def last_value(state: State) -> float:
-    """The objective after the last pass."""
-    return state.seen[-1]
+    return state.trace
 
 
 def ksvd(problem: Problem, D: Array, passes: int) -> State:

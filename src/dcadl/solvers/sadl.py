@@ -61,7 +61,7 @@ class State(NamedTuple):
     U: Array
     Q: Array
     W: Array
-    seen: tuple[float, ...]
+    trace: tuple[float, ...]
 
 
 class Multipliers(NamedTuple):
@@ -81,7 +81,7 @@ class AdmmState(NamedTuple):
     Q: Array
     W: Array
     multipliers: Multipliers
-    seen: tuple[float, ...]
+    trace: tuple[float, ...]
 
 
 # --- block descent -----------------------------------------------------------------------------------
@@ -103,16 +103,16 @@ def start(problem: Problem, Omega: Array) -> State:
 def step(problem: Problem, state: State) -> State:
     """One pass: codes, structure map, classifier, atoms."""
     w = problem.weights
-    Omega, U, Q, W, seen = state
+    Omega, U, Q, W, trace = state
     A = problem.X @ Omega.T  # serves all blocks but the last
     U = _codes(problem, U, A, Q, W)
-    seen = (*seen, _value(problem, A, Omega, U, Q, W))
+    trace = (*trace, _value(problem, A, Omega, U, Q, W))
     Q = _structure(problem, U, Q, W)
-    seen = (*seen, _value(problem, A, Omega, U, Q, W))
+    trace = (*trace, _value(problem, A, Omega, U, Q, W))
     W = ridge(U @ Q.T, problem.Y, w.delta2 / w.gamma2).T
-    seen = (*seen, _value(problem, A, Omega, U, Q, W))
+    trace = (*trace, _value(problem, A, Omega, U, Q, W))
     Omega = problem.fit_atoms(U)
-    return State(Omega, U, Q, W, (*seen, value(problem, Omega, U, Q, W)))
+    return State(Omega, U, Q, W, (*trace, value(problem, Omega, U, Q, W)))
 
 
 def value(problem: Problem, Omega: Array, U: Array, Q: Array, W: Array) -> float:
@@ -133,11 +133,6 @@ def _value(problem: Problem, A: Array, Omega: Array, U: Array, Q: Array, W: Arra
         + 0.5 * w.delta2 * float(squared_norm(W))
         + 0.5 * w.lam4 * float(squared_norm(Omega))
     )
-
-
-def last_value(state: State | AdmmState) -> float:
-    """F, or the residual of ADMM's constraints, after the last pass."""
-    return state.seen[-1]
 
 
 def _atoms_in_the_ball(X: Array, lam4: float) -> Callable[[Array], Array]:
@@ -219,7 +214,7 @@ def start_admm(problem: Problem, Omega: Array, Q: Array, W: Array, Y1: Array) ->
 def admm_step(problem: Problem, state: AdmmState) -> AdmmState:
     """One pass as released: codes, structure map, classifier, atoms, multipliers."""
     X, Y, H, w, fit_atoms = problem
-    Omega, U, Q, W, (Y1, Y2, mu, eta), seen = state
+    Omega, U, Q, W, (Y1, Y2, mu, eta), trace = state
     want_H, want_Y = w.gamma1 * Y1 / mu + H, w.gamma2 * Y2 / mu + Y
 
     structure = U @ Q.T
@@ -233,7 +228,7 @@ def admm_step(problem: Problem, state: AdmmState) -> AdmmState:
     off_H, off_Y = H - structure, Y - structure @ W.T
     multipliers = Multipliers(Y1 + mu * off_H, Y2 + mu * off_Y, mu, eta)
     residual = (squared_norm(off_H) ** 0.5 + squared_norm(off_Y) ** 0.5) / squared_norm(Y) ** 0.5
-    return AdmmState(fit_atoms(U), U, Q, W, multipliers, (*seen, float(residual)))
+    return AdmmState(fit_atoms(U), U, Q, W, multipliers, (*trace, float(residual)))
 
 
 def _top(G: Array) -> float:
