@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -14,6 +14,9 @@ from safetensors.numpy import save as to_bytes
 
 from dcadl.atomic import write_atomically
 from dcadl.ops.patches import Grid
+
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
 
 FORMAT = 1  # raised when an older reader could not understand a newer file
 NAMES_IN_FILES = {"image_shape_": "_image_shape"}  # attributes that had another name when format 1 was made
@@ -26,7 +29,7 @@ class SavedModel(NamedTuple):
     values: tuple[str, ...]
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: Classifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to `path`, replacing what was there only once the new file is complete."""
     if not model.__sklearn_is_fitted__():
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit before save.")
@@ -50,7 +53,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     write_atomically(Path(path), to_bytes(arrays, metadata={"dcadl": json.dumps(header)}))
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> Classifier:
     """The model that `save` wrote to `path`."""
     header, arrays = _read(Path(path))
     try:
@@ -88,7 +91,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return header, arrays
 
 
-def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Classifier:
     from dcadl import estimators  # here: the classes themselves import this module
 
     name = header["class"]
