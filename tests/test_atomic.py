@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dcadl.atomic import replacing, write_atomically
+from dcadl.atomic import check_writable, replacing, write_atomically
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
@@ -69,3 +69,16 @@ def test_a_name_as_long_as_names_may_be_is_written(tmp_path):
     path = tmp_path / ("m" * 255)
     write_atomically(path, b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_a_place_that_can_be_written_to_is_left_as_it_is(tmp_path):
+    check_writable(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("place", [".", "none/model", "file/model"])
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path, place):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError) as raised:
+        check_writable(tmp_path / place)
+    assert raised.value.filename == str(tmp_path / place)

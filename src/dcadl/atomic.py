@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -40,6 +41,17 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = True) -> Iterator
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Before hours of work: an OSError that names `path` where a file could not be written there."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    temporary = temporary_beside(path)
+    with _errors_naming(path, temporary):
+        open(temporary, "xb").close()
+        temporary.unlink()
 
 
 def temporary_beside(path: Path) -> Path:

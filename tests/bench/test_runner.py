@@ -7,6 +7,7 @@ import time
 import pytest
 
 from dcadl.bench import records, runner
+from dcadl.bench.lock import locked
 from dcadl.bench.runner import Options, Run, planned_runs, run_all
 from dcadl.bench.settings import Setting
 from dcadl.bench.workers import ProcessEndedError, Workers
@@ -129,7 +130,7 @@ def test_memory_does_not_depend_on_what_ran_before(tmp_path):
 def test_two_benchmarks_do_not_write_to_one_file(tmp_path):
     path = tmp_path / "r.jsonl"
 
-    with records.locked(path), pytest.raises(ValueError, match="in use by another"):
+    with locked(path), pytest.raises(ValueError, match="in use by another"):
         run_all([QUICK], path, ONE_THREAD)
 
     assert not path.exists()  # nothing half-written is left

@@ -28,7 +28,9 @@ def test_dcadl_runs_with_the_atoms_that_the_papers_table_reports(name, atoms):
     assert reported["atoms"] == ours.params["n_atoms"] == atoms
 
 
-@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize(
+    "name", [n for n in DATASETS if "DCADL-paper" in settings.dataset_config(n)["settings"]]
+)
 def test_the_papers_algorithm_sees_what_dcadl_sees(name):
     """All but the solver is the same, so that a difference is the solver's."""
     ours, theirs = (dict(row.params) for row in settings.settings(name, ["DCADL", "DCADL-paper"]))
@@ -96,3 +98,26 @@ def test_a_search_that_had_no_time_leaves_the_setting_the_papers():
     row = settings.settings("digits", ["PatchRidge"])[0]
 
     assert settings.with_tuned(row, {"digits": {"PatchRidge": {"seed0": {}}}}, "digits", 0) == row
+
+
+def test_a_data_set_has_like_another_one_what_it_does_not_say_itself():
+    few, many = (settings.dataset_config(name) for name in ("extended_yaleb-10", "extended_yaleb"))
+
+    assert (few["per_class"], few["data"], few["divide_by"]) == (10, "extended_yaleb", 255)
+    assert few["settings"]["PatchRidge"] == many["settings"]["PatchRidge"]
+    assert few["settings"]["DPL"]["n_atoms"] == 10
+    assert "LCKSVD-1216" in many["settings"]
+    assert "LCKSVD-1216" not in few["settings"]
+    assert few["results"] == []
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_controls_and_outsiders_stand_in_every_table(name):
+    rows = set(settings.dataset_config(name)["settings"])
+
+    assert {"PatchRidge", "PCAAtoms", "RandomAtoms", "RBFSVM", "LogisticRegression"} <= rows
+    assert ("HOGSVM" in rows) is not settings.dataset_config(name).get("features", False)
+
+
+def test_the_range_of_dpls_ridge_reaches_what_features_need():
+    assert settings.benchmark_config()["spaces"]["DPL"]["lam"][0] <= 1e-5

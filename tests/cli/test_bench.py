@@ -188,8 +188,8 @@ def test_ctrl_c_while_processes_start_is_one_line(tmp_path):
 def test_all_means_the_data_sets_whose_files_are_here(monkeypatch, capsys):
     monkeypatch.delenv("DCADL_DATA", raising=False)
 
-    assert _present("all") == ["digits"]
-    assert "scene15 is not here" in capsys.readouterr().err
+    assert _present(["all"]) == ["digits"]
+    assert "scene15 was not found" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

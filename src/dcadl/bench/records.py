@@ -5,15 +5,8 @@ from __future__ import annotations
 import json
 import os
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-try:
-    import fcntl
-except ImportError:
-    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 BEGIN = '{"format": '
@@ -35,6 +28,11 @@ def read(path: str | Path) -> list[Record]:
     return [_parsed(line, number, path) for number, line in enumerate(lines, 1) if line.strip()]
 
 
+def read_if_there(path: str | Path) -> list[Record]:
+    """The same; none where the file does not exist yet."""
+    return read(path) if Path(path).exists() else []
+
+
 def line(record: Record) -> str:
     """A record as it is kept; figures that are not numbers have no place in it."""
     return json.dumps({"format": FORMAT, **record}, ensure_ascii=False, allow_nan=False) + "\n"
@@ -49,31 +47,10 @@ def append(path: str | Path, record: Record) -> None:
         os.fsync(stream.fileno())
 
 
-@contextmanager
-def locked(path: str | Path) -> Iterator[None]:
-    """While it lasts, no other benchmark writes to `path`: both would run everything."""
-    with open(path, "a+b") as stream:
-        _lock(stream, path)
-        try:
-            yield
-        finally:
-            if not Path(path).stat().st_size:
-                Path(path).unlink()
-
-
 def key(record: Record) -> Key:
     """What makes a run the same run: data set, label, seed, every parameter, and where they come from."""
     params = json.dumps(record["params"], sort_keys=True, default=list)
     return record["dataset"], record["label"], int(record["seed"]), params, record.get("source", "paper")
-
-
-def _lock(stream: Any, path: str | Path) -> None:
-    if fcntl is None:  # Windows has no such lock
-        return
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(f"{path} is in use by another `dcadl bench`: wait, or name another.") from None
 
 
 def _end_last_line(stream: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from dcadl.bench import records
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.bench.environment import environment
+from dcadl.bench.lock import locked
 from dcadl.bench.measure import measure
 from dcadl.bench.pictures import packed_atoms
 from dcadl.bench.settings import Setting, build, rows_of, with_tuned
@@ -64,9 +65,9 @@ def planned_runs(
 
 def run_all(runs: list[Run], path: Path, options: Options, watch: Watch = lambda *_: None) -> None:
     """Run what `path` does not hold yet; each record is on disk before the next run starts."""
-    with records.locked(path):
+    with locked(path):
         wanted = {records.key(run.head()) for run in runs}
-        found = [r for r in records.read(path) if records.key(r) in wanted]
+        found = [r for r in records.read_if_there(path) if records.key(r) in wanted]
         done = {records.key(r) for r in found if not (options.retry_failed and r["status"] == "failed")}
         spent = _Spent(options.cap_s, found)
         waiting = [run for run in runs if records.key(run.head()) not in done]

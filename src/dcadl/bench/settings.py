@@ -1,4 +1,4 @@
-"""What to run: the paper's settings and results from `paper.toml`, and parameters that were tuned."""
+"""What to run: the tables of `paper.toml` and `pictures.toml`, and parameters that were tuned."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from dcadl.bench.methods import find_class, method_names
+
+SHARED = ("data", "divide_by", "size", "features", "tested_on")  # by a data set that is `like` another
 
 
 class Setting(NamedTuple):
@@ -22,12 +26,18 @@ class Setting(NamedTuple):
 
 @cache
 def benchmark_config() -> dict[str, Any]:
-    """The whole of `paper.toml`."""
-    return tomllib.loads(files("dcadl.bench").joinpath("paper.toml").read_text(encoding="utf-8"))
+    """`paper.toml` and `pictures.toml` together; what a data set has like another one is filled in."""
+    paper, pictures = (_read_toml(name) for name in ("paper.toml", "pictures.toml"))
+    datasets = paper["datasets"] | pictures["datasets"]
+    return {
+        "datasets": {name: _filled_in(entry, datasets) for name, entry in datasets.items()},
+        "spaces": paper["spaces"],
+        "untuned": paper["untuned"],
+    }
 
 
 def dataset_config(name: str) -> dict[str, Any]:
-    """What `paper.toml` says of one data set."""
+    """What is known of one data set and its protocol."""
     known = benchmark_config()["datasets"]
     if name not in known:
         raise ValueError(f"data set must be one of {', '.join(known)} or all; got {name!r}.")
@@ -84,20 +94,6 @@ def ablation_grid(spec: dict[str, Any] | None) -> list[Setting]:
     return rows
 
 
-def method_names() -> list[str]:
-    """Classes that can be run."""
-    from dcadl import estimators
-
-    return list(estimators.__all__)
-
-
-def find_class(method: str) -> type:
-    """The estimator class of that name."""
-    from dcadl import estimators
-
-    return getattr(estimators, method)
-
-
 def build(setting: Setting, seed: int) -> Any:
     """The method of that setting, unfitted; what is random in it comes from the seed."""
     model = find_class(setting.method)(**setting.params)
@@ -129,6 +125,23 @@ def with_tuned(setting: Setting, tuned: dict[str, Any], name: str, seed: int) ->
     if not chosen:  # no search, or no time for one
         return setting
     return setting._replace(params=setting.params | chosen, source="tuned")
+
+
+def _read_toml(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("dcadl.bench").joinpath(name).read_text(encoding="utf-8"))
+
+
+def _filled_in(entry: dict[str, Any], datasets: dict[str, Any]) -> dict[str, Any]:
+    """An entry with what it has `like` another one; a setting of `false` is a row that it has not."""
+    other = _filled_in(datasets[entry["like"]], datasets) if "like" in entry else {}
+    shared = {key: other[key] for key in SHARED if key in other}
+    rows = other.get("settings", {}) | entry.get("settings", {})
+    return {
+        "results": [],
+        **shared,
+        **entry,
+        "settings": {label: row for label, row in rows.items() if row is not False},
+    }
 
 
 def _setting(label: str, entry: dict[str, Any], group: str) -> Setting:

@@ -12,7 +12,13 @@ from dcadl.cli.read import refuse_overwrites
 from dcadl.cli.terminal import clean_exit, note
 
 Datasets = Annotated[
-    str, typer.Argument(help="extended_yaleb, ar, caltech101, scene15, digits, or all that are here.")
+    list[str] | None,
+    typer.Argument(
+        help="digits (by default), extended_yaleb, ar, caltech101, scene15; with few pictures of each class "
+        "extended_yaleb-5, -10 and -20, mnist-10, -50, -200 and -500; mnist in full; scene15-80x80; or all "
+        "whose files are found.",
+        show_default=False,
+    ),
 ]
 Methods = Annotated[
     list[str] | None, typer.Option("--methods", "-m", help="A row of the table; repeat for several.")
@@ -22,7 +28,7 @@ Repeats = Annotated[int, typer.Option(min=1, help="Seeds 0, 1, …: every method
 
 
 def bench(
-    dataset: Datasets = "digits",
+    dataset: Datasets = None,
     methods: Methods = None,
     repeats: Repeats = 10,
     jobs: Annotated[int, typer.Option(min=1, help="Runs side by side; more than 1 disturbs times.")] = 1,
@@ -75,7 +81,7 @@ def report(
 
 
 def tune(
-    dataset: Datasets = "digits",
+    dataset: Datasets = None,
     methods: Methods = None,
     repeats: Repeats = 10,
     budget: Annotated[
@@ -84,6 +90,9 @@ def tune(
     folds: Annotated[
         int, typer.Option(min=2, help="Of the cross-validation inside each training split.")
     ] = 10,
+    least: Annotated[
+        int, typer.Option(min=0, help="Candidates that every search compares at least, whatever they cost.")
+    ] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Searches side by side.")] = 1,
     threads: Annotated[
         int | None,
@@ -106,6 +115,7 @@ def tune(
             output,
             budget_s=60 * budget,
             folds=folds,
+            least=least,
             threads=threads or max(1, _cores() // jobs),
             jobs=jobs,
         ):
@@ -113,20 +123,21 @@ def tune(
             failed += line.failed
         if failed:
             raise ValueError(f"{failed} searches failed, as said above; mend them and start again to go on.")
-    typer.echo(f"{output}: next, dcadl bench {dataset} --tuned {output}")
+    typer.echo(f"{output}: next, dcadl bench {' '.join(dataset or [])} --tuned {output}")
 
 
 class _LiveTable:
     """Done, accuracy and training time of each row while it runs; one line a run where no terminal is."""
 
     def __init__(self, runs: list[Any], path: Path) -> None:
-        from dcadl.bench.records import key, read
+        from dcadl.bench.records import key, read_if_there
 
         self._console = Console(stderr=True)
         wanted = {key(run.head()) for run in runs}
-        found = read(path) if path.exists() else []
         self._key = key
-        self._records = {key(record): record for record in found if key(record) in wanted}  # the latest
+        self._records = {
+            key(record): record for record in read_if_there(path) if key(record) in wanted
+        }  # the latest
         self._rows = list(dict.fromkeys((run.dataset, run.setting.label) for run in runs))
         self._total = {row: sum((r.dataset, r.setting.label) == row for r in runs) for row in self._rows}
         self._now: tuple[str, str] | None = None
@@ -177,23 +188,27 @@ def _outcome(record: dict[str, Any]) -> str:
     return f"{100 * record['accuracy']:.2f} %, trained in {record['train_s']:.2f} s"
 
 
-def _present(word: str) -> list[str]:
-    """The data sets a word means; with "all", those whose files are here."""
-    from dcadl.bench.settings import dataset_names
+def _present(words: list[str] | None) -> list[str]:
+    """The data sets that words mean; with "all", those whose files are found."""
+    from dcadl.bench.settings import dataset_config, dataset_names
+
+    if words != ["all"]:
+        return list(dict.fromkeys(name for word in words or ["digits"] for name in dataset_names(word)))
+    sets = {name: dataset_config(name).get("data", name) for name in dataset_names("all")}
+    missing = {known for known in sets.values() if not _is_found(known)}
+    for known in sorted(missing):
+        note(f"{known} was not found and is left out: dcadl data info {known}")
+    return [name for name, known in sets.items() if known not in missing]
+
+
+def _is_found(name: str) -> bool:
     from dcadl.data.load import find
     from dcadl.data.registry import facts
 
-    names = dataset_names(word)
-    if word != "all":
-        return names
-    here = []
-    for name in names:
-        try:
-            _ = name == "digits" or find(facts(name))
-            here.append(name)
-        except FileNotFoundError:
-            note(f"{name} is not here and is left out: dcadl data info {name}")
-    return here
+    try:
+        return name == "digits" or find(facts(name)) is not None
+    except FileNotFoundError:
+        return False
 
 
 def _cores() -> int:

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 import pytest
 
 from dcadl.bench import datasets
+from dcadl.bench.lock import locked
 from dcadl.bench.settings import read_tuned, settings
 from dcadl.bench.tuning import plan
 from dcadl.bench.tuning.search import Choice
@@ -133,3 +134,11 @@ def test_more_time_is_tried_where_there_was_none(monkeypatch, tmp_path, in_this_
     list(plan.tune_all(**search, budget_s=budget_s))
 
     assert len(asked) == again  # the first seed; it has no time again, so the other is not begun
+
+
+def test_two_commands_on_one_file_are_refused(tmp_path):
+    """Each would write its choices over those of the other."""
+    path = tmp_path / "tuned.toml"
+    with locked(path), pytest.raises(ValueError, match="in use by another"):
+        list(plan.tune_all(["digits"], ["PatchRidge"], 1, path, budget_s=6, folds=3, threads=1))
+    assert not list(tmp_path.iterdir())

@@ -176,3 +176,13 @@ def test_where_every_candidate_fails_the_setting_stays(monkeypatch, count):
 
     assert choice.params == {"lam": 1.0}
     assert choice.score == pytest.approx(0.5)
+
+
+def test_at_least_as_many_candidates_are_compared_as_asked_for_whatever_they_cost(monkeypatch):
+    monkeypatch.setattr(search, "build", lambda row, seed: Sleeper(0.0, 0.0))
+    monkeypatch.setattr(search, "candidates", lambda method, seed, n: [{"lam": 1.0 + k} for k in range(n)])
+
+    X, y = np.zeros((60, 2)), np.repeat([0, 1], 30)
+    choice = search.choose(ROW, X, y, 0, search.Budget(0.0, 3, least=5))
+
+    assert choice.candidates == 5

@@ -8,25 +8,30 @@ from typing import Any
 
 from dcadl.atomic import write_atomically
 from dcadl.bench.settings import read_tuned
-from dcadl.bench.tuning.search import Choice, Search
+from dcadl.bench.tuning.search import Budget, Choice, Search
 
 
 class ChoiceFile:
     """What is chosen already, and whether more time could change it."""
 
-    def __init__(self, path: Path, budget_s: float, repeats: int, folds: int) -> None:
+    def __init__(self, path: Path, budget: Budget) -> None:
         self._path = path
         self._tables = self._read()
-        self._facts = {"budget_s": round(budget_s / repeats, 3), "folds": folds}
+        self._facts = {"budget_s": round(budget.seconds, 3), "folds": budget.folds}
+        self._least = budget.least
 
     def has(self, search: Search) -> bool:
-        """Whether there is a choice that this much time would not change."""
+        """Whether there is a choice, from enough candidates, that this much time would not change."""
         seed = f"seed{search.seed}"
         how = self._known("searches", search).get(seed, {"cross_validated": None})
-        return seed in self._known("tuned", search) and ("cross_validated" in how or self._no_longer(how))
+        searched = "cross_validated" in how or (self._no_longer(how) and not self._least)
+        enough = how.get("candidates", self._least) >= self._least
+        return seed in self._known("tuned", search) and searched and enough
 
     def hopeless(self, search: Search) -> bool:
         """Whether the first seed had no time to search, in as much time."""
+        if self._least:
+            return False
         first = self._known("searches", search).get("seed0")
         return first is not None and "cross_validated" not in first and self._no_longer(first)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from itertools import chain
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dcadl.bench.datasets import load_dataset
+from dcadl.bench.lock import locked
 from dcadl.bench.records import error_line
 from dcadl.bench.settings import Setting, benchmark_config, rows_of
 from dcadl.bench.tuning.file import ChoiceFile
@@ -34,25 +35,33 @@ def tune_all(
     folds: int,
     threads: int | None,
     jobs: int = 1,
+    least: int = 0,
 ) -> Iterator[Progress]:
     """Search for every method, data set and seed that `path` lacks; keep each choice; a line on each.
 
     Seed by seed: once a method had no time to search in its first seed, no other of its seeds is begun.
     A method that fails is named and left out; the next start tries it again.
     """
-    done = ChoiceFile(path, budget_s, repeats, folds)
+    budget = Budget(budget_s / repeats, folds, least)
     rows = rows_of(datasets, methods)
     tunable = [(name, row) for name in datasets for row in rows[name] if _is_tunable(row)]
     if not tunable:
         raise ValueError(f"none of these is tuned: {', '.join(methods or ())}, which stay as they were run.")
     every = [Search(*row, seed) for seed in range(repeats) for row in tunable]
+    with locked(path):
+        choose = partial(_choice_of, budget=budget, threads=threads)
+        yield from _searched(every, ChoiceFile(path, budget), choose, jobs)
+
+
+def _searched(
+    every: list[Search], done: ChoiceFile, choose: Callable[[Search], Choice], jobs: int
+) -> Iterator[Progress]:
+    """Each search that is still to make, in a process of its own."""
     for name in {search.dataset for search in every if not done.has(search)}:
         load_dataset(name)  # missing data is the user's to mend: not a failed method
-    budget = Budget(budget_s / repeats, folds)
     # Asked when a search is about to begin, not when it is planned: some first seeds are known by then.
     todo = (s for s in every if not done.has(s) and not done.hopeless(s))
-    one = partial(_choice_of, budget=budget, threads=threads)
-    found = ((s, _outcome(future)) for s, future in in_processes(one, todo, jobs, preload=__name__))
+    found = ((s, _outcome(future)) for s, future in in_processes(choose, todo, jobs, preload=__name__))
     failed: list[Search] = []
     no_time = ((s, Choice({}, 1, None, 0.0)) for s in every if not done.has(s) and s not in failed)
     for search, choice in chain(found, no_time):

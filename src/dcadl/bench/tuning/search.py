@@ -28,6 +28,7 @@ class Budget(NamedTuple):
 
     seconds: float  # wall clock
     folds: int
+    least: int = 0  # candidates, whatever they cost
 
 
 class Choice(NamedTuple):
@@ -67,7 +68,8 @@ def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget
     folds = StratifiedKFold(budget.folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # short fits of the search need not converge
-        count = _affordable(model, _typical(row.method, seed), X, y, folds, start + budget.seconds)
+        typical, deadline = _typical(row.method, seed), start + budget.seconds
+        count = max(budget.least, _affordable(model, typical, X, y, folds, deadline))
         if count < 2:
             return Choice({}, 1, None, time.perf_counter() - start)
         own = cross_val_score(clone(model), X, y, cv=folds, error_score=0.0)

@@ -1,0 +1,111 @@
+"""Controls that only tables need: PCA atoms under DCADL's codes, and kernel ridge regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn import kernel_ridge
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from dcadl.bench.outsiders import SHARES
+from dcadl.bench.searched import SearchedClassifier, rbf_scale
+from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold
+from dcadl.ops.patches import normalised_patches, patch_grid
+from dcadl.ops.ridge import ridge
+
+PENALTIES = [1e-4, 1e-3, 1e-2, 0.1, 1.0]
+CHUNK = 500  # images whose patches are held at once
+
+
+class KernelRidge(SearchedClassifier):
+    """Ridge regression of one-hot labels with a Gaussian kernel: twenty pairs of penalty and gamma."""
+
+    def _estimator(self) -> Any:
+        return _KernelRidgeClassifier()
+
+    def _grid(self, F: Any) -> dict[str, list[Any]]:
+        return {"alpha": PENALTIES, "gamma": [share * rbf_scale(F) for share in SHARES]}
+
+
+class _KernelRidgeClassifier(ClassifierMixin, BaseEstimator):
+    """scikit-learn's KernelRidge on one-hot labels."""
+
+    def __init__(self, alpha: float = 1.0, gamma: float = 1.0) -> None:
+        self.alpha = alpha
+        self.gamma = gamma
+
+    def fit(self, F: Any, y: Any) -> _KernelRidgeClassifier:
+        self.classes_, Y = _one_hot(y, F.dtype)
+        self.shares_ = Y.mean(axis=0)
+        self.ridge_ = kernel_ridge.KernelRidge(alpha=self.alpha, gamma=self.gamma, kernel="rbf")
+        self.ridge_.fit(F, Y - self.shares_)
+        return self
+
+    def predict(self, F: Any) -> Any:
+        return self.classes_[(self.ridge_.predict(F) + self.shares_).argmax(axis=1)]
+
+
+class PCAAtoms(ClassifierMixin, BaseEstimator):
+    """The principal directions of the patches as atoms, then RandomAtoms' codes and ridge regression.
+
+    Parameters
+    ----------
+    n_atoms, patch_shape, stride, normalize, lam1, lam : as in `RandomAtoms`
+    """
+
+    def __init__(
+        self,
+        n_atoms: int = 50,
+        patch_shape: Any = None,
+        stride: Any = None,
+        normalize: str | None = "patch",
+        lam1: float = 1e-3,
+        lam: float = 0.5,
+    ) -> None:
+        self.n_atoms = n_atoms
+        self.patch_shape = patch_shape
+        self.stride = stride
+        self.normalize = normalize
+        self.lam1 = lam1
+        self.lam = lam
+
+    def fit(self, X: Any, y: Any) -> PCAAtoms:
+        """Eigenvectors of the patches' second moments, then the ridge regression."""
+        X = np.asarray(X)
+        grid = patch_grid(X.shape[1:], self.patch_shape, self.stride)
+        moments = np.zeros((grid.d, grid.d))
+        for P in self._patches(X, grid):
+            moments += by_patch(P).T @ by_patch(P)
+        leading = np.linalg.eigh(moments)[1].T[::-1][: self.n_atoms]
+        self._grid, self.components_ = grid, np.ascontiguousarray(leading, dtype=X.dtype)
+        self.classes_, Y = _one_hot(y, X.dtype)
+        self.intercept_ = Y.mean(axis=0)
+        self.coef_ = ridge(self.transform(X), Y - self.intercept_, self.lam).T
+        self.atoms_ = self._shaped(self.components_, X.shape[1:])
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Shrunken responses to the atoms, one row for each image."""
+        parts = self._patches(np.asarray(X), self._grid)
+        codes = (soft_threshold(respond(P, self.components_), self.lam1) for P in parts)
+        return np.concatenate([by_image(U) for U in codes])
+
+    def predict(self, X: Any) -> Any:
+        """Classes of X."""
+        return self.classes_[(self.transform(X) @ self.coef_.T + self.intercept_).argmax(axis=1)]
+
+    def _patches(self, X: Any, grid: Any) -> Any:
+        rows = X.reshape(len(X), -1)
+        for start in range(0, len(rows), CHUNK):
+            yield normalised_patches(rows[start : start + CHUNK], grid, self.normalize)
+
+    def _shaped(self, atoms: Any, shape: tuple[int, ...]) -> Any:
+        """Atoms as small pictures where the samples are pictures."""
+        return atoms.reshape(len(atoms), *self._grid.patch) if len(shape) == 2 else atoms
+
+
+def _one_hot(y: Any, dtype: Any) -> tuple[Any, Any]:
+    """Classes, and for each sample a one in the column of its own."""
+    classes, codes = np.unique(y, return_inverse=True)
+    return classes, np.eye(len(classes), dtype=dtype)[codes]

@@ -1,0 +1,40 @@
+"""One command at a time on a file: two would do everything twice, or lose each other's work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def locked(path: str | Path) -> Iterator[None]:
+    """While it lasts, no other command of ours writes to `path`.
+
+    The lock is on a hidden file beside it: a file that is replaced whole cannot carry its own. The system
+    lets go of it when the process ends, however it ends.
+    """
+    lock = Path(path).with_name(f".{Path(path).name}.lock")
+    with open(lock, "a+b") as stream:
+        _lock(stream, path)
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)  # before the lock goes: nobody else holds it
+
+
+def _lock(stream: Any, path: str | Path) -> None:
+    if fcntl is None:  # Windows has no such lock
+        return
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.stat(stream.name)  # gone where its owner ended between our opening and our locking it
+    except (BlockingIOError, FileNotFoundError):
+        raise ValueError(f"{path} is in use by another command: wait, or name another file.") from None
