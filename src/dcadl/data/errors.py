@@ -35,6 +35,10 @@ class UnreadablePicturesError(AdvisedError):
     """Some files that should be pictures are none; the message names them."""
 
 
+class TooManyPixelsError(ValueError):
+    """A picture larger than the limit that was given."""
+
+
 def unreadable(bad: Sequence[Exception], advice: str, shown: int = 20) -> UnreadablePicturesError:
     """The error that names these files."""
     files = "file" if len(bad) == 1 else "files"

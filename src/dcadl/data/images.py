@@ -1,5 +1,6 @@
 """One picture from disk to a uint8 array: orientation, bit depth, colour model, transparency, size."""
 
+import io
 import struct
 import zlib
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image, ImageOps
 
-from dcadl.data.errors import MixedSizesError
+from dcadl.data.errors import MixedSizesError, TooManyPixelsError
 
 Size = int | tuple[int, int] | None
 Filter = Literal["area", "bilinear", "bicubic", "lanczos", "nearest"]
@@ -61,10 +62,24 @@ def decode(path: str | Path, *, size: Size = None, color: bool = False, filter: 
         raise FileNotFoundError(f"no image file at {path}")
     try:
         with Image.open(path) as opened:
-            picture = _plain(ImageOps.exif_transpose(opened), color)
-            return np.asarray(resize(picture, size, filter))
+            return _pixels(opened, size, color, filter)
     except DECODER_ERRORS as error:
         raise ValueError(f"cannot read {path} as an image: {error}") from error
+
+
+def decode_bytes(data: bytes, *, most_pixels: int, size: Size = None, color: bool = False) -> Any:
+    """The same for a file in memory; a picture of more pixels is refused before it is decoded."""
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            if opened.width * opened.height > most_pixels:
+                raise TooManyPixelsError(
+                    f"a picture may have at most {most_pixels} pixels; got {opened.width}×{opened.height}."
+                )
+            return _pixels(opened, size, color, "area")
+    except TooManyPixelsError:
+        raise
+    except DECODER_ERRORS as error:
+        raise ValueError(f"cannot read these bytes as an image: {error}") from error
 
 
 def read_images(
@@ -130,6 +145,11 @@ def conform(images: Any, size: Size, color: bool, filter: Filter = "area") -> An
     if wanted is None or wanted == images.shape[1:3]:
         return images
     return np.stack([_resize_array(image, wanted, filter) for image in images])
+
+
+def _pixels(opened: Image.Image, size: Size, color: bool, filter: Filter) -> Any:
+    picture = _plain(ImageOps.exif_transpose(opened), color)
+    return np.asarray(resize(picture, size, filter))
 
 
 def _luma(images: Any) -> Any:

@@ -1,0 +1,30 @@
+"""A server of trained models over HTTP (extra `serve`: FastAPI, uvicorn, the Prometheus client)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dcadl.deploy.server.limits import Limits
+
+GRACE = 30  # seconds that accepted requests have to be answered in after SIGTERM
+
+
+def serve(
+    paths: Sequence[Path], *, host: str, port: int, token: str | None = None, limits: Limits | None = None
+) -> None:
+    """Answer requests until SIGTERM or Ctrl-C; what was accepted by then is still answered."""
+    uvicorn, app = _import_server()
+    application = app.create_app(paths, token=token, limits=limits or Limits())
+    uvicorn.run(application, host=host, port=port, timeout_graceful_shutdown=GRACE, log_level="warning")
+
+
+def _import_server() -> tuple[Any, Any]:
+    try:
+        import uvicorn
+
+        from dcadl.deploy.server import app
+    except ImportError as error:
+        raise ValueError(f"The server needs {error.name}: pip install 'dcadl[serve]'.") from None
+    return uvicorn, app

@@ -1,0 +1,235 @@
+"""The FastAPI application: paths, tokens, metrics, documentation."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import Depends, FastAPI, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from pydantic import BaseModel
+
+from dcadl import __version__
+from dcadl.deploy.evidence import evidence
+from dcadl.deploy.server.documentation import BODY, REFUSALS
+from dcadl.deploy.server.limits import Limits, Refusal
+from dcadl.deploy.server.models import BYTE, Models, Served
+from dcadl.deploy.server.requests import read_samples
+from dcadl.deploy.translate import operations_of
+from dcadl.deploy.web_page import web_page
+
+
+class Answer(BaseModel):
+    """What a model says of one sample."""
+
+    label: str
+    scores: dict[str, float]
+    probabilities: dict[str, float]
+
+
+class Answers(BaseModel):
+    """Answers in the order of the samples."""
+
+    model: str
+    answers: list[Answer]
+
+
+class Explanation(BaseModel):
+    """Evidence of every pixel for the label, less that for the other classes on average; rows of columns."""
+
+    label: str
+    evidence: list[list[float]]
+
+
+class Explanations(BaseModel):
+    """Explanations in the order of the samples."""
+
+    model: str
+    explanations: list[Explanation]
+
+
+class ModelFacts(BaseModel):
+    """A model that is served."""
+
+    name: str
+    method: str
+    classes: list[str]
+    sample_shape: list[int]
+    takes_pictures: bool
+    explains: bool
+    error: str | None
+
+
+ModelName = Annotated[str | None, Query(description="Which model; the first one if left out.")]
+
+
+def create_app(paths: Sequence[Path], *, token: str | None = None, limits: Limits | None = None) -> FastAPI:
+    """The application for these model files."""
+    limits = limits or Limits()
+    models = Models(paths, limits)
+    metrics = Metrics(models)
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        models.start(metrics.reloaded)
+        yield
+        await models.stop()
+
+    app = FastAPI(title="dcadl", version=__version__, lifespan=running, docs_url=None, redoc_url=None)
+    app.middleware("http")(metrics.measured)
+    app.exception_handler(Refusal)(_refused)
+    guard = [Depends(_guard(token))]
+    _add_answers(app, models, limits, guard)
+    _add_facts(app, models, metrics, guard)
+    return app
+
+
+def _add_answers(app: FastAPI, models: Models, limits: Limits, guard: list[Any]) -> None:
+    @app.post("/predict", dependencies=guard, openapi_extra=BODY, responses=REFUSALS)
+    async def predict(request: Request, model: ModelName = None) -> Answers:
+        """Label, scores and probabilities of pictures or arrays."""
+        served = models.named(model)
+        scores = await served.batcher.scores(await read_samples(request, served, limits))
+        return Answers(model=served.name, answers=_answers(served, scores))
+
+    @app.post("/explain", dependencies=guard, openapi_extra=BODY, responses=REFUSALS)
+    async def explain(request: Request, model: ModelName = None) -> Explanations:
+        """Where in each picture the evidence for its label lies."""
+        served = models.named(model)
+        samples = await read_samples(request, served, limits)
+        scores = await served.batcher.scores(samples)
+        return Explanations(model=served.name, explanations=_explanations(served, samples, scores))
+
+
+def _add_facts(app: FastAPI, models: Models, metrics: Metrics, guard: list[Any]) -> None:
+    @app.get("/models", dependencies=guard, responses=REFUSALS)
+    async def list_models() -> list[ModelFacts]:
+        """The models that are served."""
+        return [_facts(served) for served in models.by_name.values()]
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Whether the server answers; needs no token."""
+        return {"status": "ok"}
+
+    @app.get("/metrics", dependencies=guard, response_class=PlainTextResponse, responses=REFUSALS)
+    async def read_metrics() -> Response:
+        """Counters and times in the format of Prometheus."""
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/", dependencies=guard, response_class=HTMLResponse, responses=REFUSALS)
+    async def page(model: ModelName = None) -> str:
+        """A page to try a model on; it runs in the browser."""
+        served = models.named(model)
+        try:
+            return web_page(operations_of(served.model, scale=BYTE), served.name)
+        except ValueError as error:
+            raise Refusal(404, f"There is no page for {served.name}: {error}") from None
+
+
+class Metrics:
+    """What Prometheus is told, in a registry of its own: several servers may run in one process."""
+
+    def __init__(self, models: Models) -> None:
+        self.registry = CollectorRegistry()
+        options: Any = {"registry": self.registry}
+        self.requests = Counter("dcadl_requests", "Requests answered.", ["path", "status"], **options)
+        self.seconds = Histogram("dcadl_request_seconds", "Time of a request.", ["path"], **options)
+        self.batches = Histogram(
+            "dcadl_batch_samples", "Samples answered together.", buckets=[2**k for k in range(9)], **options
+        )
+        self.reloads = Counter("dcadl_model_reloads", "Model files read again.", ["model"], **options)
+        waiting = Gauge("dcadl_waiting_samples", "Samples in the queue.", ["model"], **options)
+        for served in models.by_name.values():
+            served.batcher.on_batch = self.batches.observe
+            waiting.labels(served.name).set_function(partial(getattr, served.batcher, "waiting"))
+
+    async def measured(
+        self, request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        """Count and time a request; unknown paths share one name, so that nobody can fill the memory."""
+        start = perf_counter()
+        response = await call_next(request)
+        route = request.scope.get("route")
+        path = getattr(route, "path", "unknown")
+        self.requests.labels(path, str(response.status_code)).inc()
+        self.seconds.labels(path).observe(perf_counter() - start)
+        return response
+
+    def reloaded(self, name: str) -> None:
+        """A model file was read again."""
+        self.reloads.labels(name).inc()
+
+    def text(self) -> bytes:
+        """All of it."""
+        return generate_latest(self.registry)
+
+
+def _guard(token: str | None) -> Callable[[Request], Awaitable[None]]:
+    async def check(request: Request) -> None:
+        if token is None:
+            return
+        given = request.headers.get("authorization", "")
+        # compared as bytes and in constant time: how long it takes tells nothing of how much was right
+        if not secrets.compare_digest(given.encode(), f"Bearer {token}".encode()):
+            raise Refusal(401, "A bearer token is needed: Authorization: Bearer TOKEN.")
+
+    return check
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Refusal)
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(error.status)
+    return JSONResponse({"detail": error.reason}, status_code=error.status, headers=headers)
+
+
+def _answers(served: Served, scores: np.ndarray) -> list[Answer]:
+    names = [str(label) for label in served.model.classes_]
+    probabilities = served.probabilities(scores)
+    return [
+        Answer(
+            label=names[int(row.argmax())],
+            scores=dict(zip(names, row.tolist())),
+            probabilities=dict(zip(names, shares.tolist())),
+        )
+        for row, shares in zip(scores, probabilities)
+    ]
+
+
+def _explanations(served: Served, samples: np.ndarray, scores: np.ndarray) -> list[Explanation]:
+    if served.program is None:
+        raise Refusal(422, f"{type(served.model).__name__} gives no evidence maps.")
+    best = scores.argmax(axis=1)
+    maps = evidence(served.program, samples)
+    return [
+        Explanation(
+            label=str(served.model.classes_[k]), evidence=(found[..., k] - found.mean(axis=-1)).tolist()
+        )
+        for k, found in zip(best, maps)
+    ]
+
+
+def _facts(served: Served) -> ModelFacts:
+    return ModelFacts(
+        name=served.name,
+        method=type(served.model).__name__,
+        classes=[str(label) for label in served.model.classes_],
+        sample_shape=list(served.sample_shape),
+        takes_pictures=served.takes_pictures,
+        explains=served.program is not None,
+        error=served.error,
+    )

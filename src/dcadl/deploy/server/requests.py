@@ -1,0 +1,139 @@
+"""What comes in: bodies within limits, pictures and arrays as samples of a model."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException
+
+from dcadl.data.errors import TooManyPixelsError
+from dcadl.data.images import decode_bytes
+from dcadl.deploy.server.limits import Limits, Refusal
+from dcadl.deploy.server.models import BYTE, Served
+
+Floats = Annotated[list[Any], Field(description="Values of one sample, nested as its shape is.")]
+
+
+class Samples(BaseModel):
+    """Pictures in base64, or arrays of values as the model was trained on; one or many."""
+
+    model_config = ConfigDict(extra="forbid")
+    pictures: list[str] = Field(default=[], description="Picture files (PNG, JPEG, …) in base64.")
+    arrays: list[Floats] = Field(default=[], description="Arrays of the model's sample shape.")
+
+
+async def bounded_body(request: Request, limits: Limits) -> bytes:
+    """The request's body; too large a one is refused as soon as it is, a slow one after a time."""
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared) > limits.upload_bytes:
+        raise _too_large(limits)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > limits.upload_bytes:
+                    raise _too_large(limits)
+    except TimeoutError:
+        raise Refusal(408, f"The request did not arrive within {limits.seconds:g} s.") from None
+    return bytes(body)
+
+
+async def read_samples(request: Request, served: Served, limits: Limits) -> np.ndarray:
+    """The samples of a request, (n, *sample shape) float32, whatever form they come in."""
+    body = await bounded_body(request, limits)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return await asyncio.to_thread(_from_json, body, served, limits)
+    if kind == "multipart/form-data":
+        files = await _form_files(request, body, limits)
+    elif kind.startswith("image/") or kind == "application/octet-stream":
+        files = [body]
+    else:
+        raise Refusal(415, "Send pictures as multipart/form-data, one as image/*, or application/json.")
+    return await asyncio.to_thread(_from_files, files, served, limits)
+
+
+async def _form_files(request: Request, body: bytes, limits: Limits) -> list[bytes]:
+    """The files of a form that has been read whole already."""
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    try:
+        form = await Request(request.scope, receive).form(max_files=limits.batch + 1, max_fields=limits.batch)
+    except MultiPartException as error:
+        raise Refusal(400, f"The form cannot be read: {error.message}") from None
+    except Exception as error:
+        if getattr(error, "status_code", None) == 400:
+            raise Refusal(400, "The form cannot be read.") from None
+        raise
+    return [await part.read() for _, part in form.multi_items() if isinstance(part, UploadFile)]
+
+
+def _from_json(body: bytes, served: Served, limits: Limits) -> np.ndarray:
+    try:
+        given = Samples.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Refusal(422, f"The JSON is not as it must be: {where or 'body'}: {first['msg']}.") from None
+    if given.pictures and given.arrays:
+        raise Refusal(422, "Give pictures or arrays, not both.")
+    if given.arrays:
+        _check_count(len(given.arrays), limits)
+        return np.stack([_from_array(values, served) for values in given.arrays])
+    try:
+        files = [base64.b64decode(text, validate=True) for text in given.pictures]
+    except (binascii.Error, ValueError):
+        raise Refusal(422, "pictures must be base64.") from None
+    return _from_files(files, served, limits)
+
+
+def _from_array(values: Any, served: Served) -> np.ndarray:
+    shape = served.sample_shape
+    try:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
+            sample = np.asarray(values, dtype=np.float32)
+    except (ValueError, TypeError, OverflowError):
+        raise Refusal(422, f"An array must hold numbers, {shape}.") from None
+    if sample.shape != shape:
+        raise Refusal(422, f"An array must have shape {shape}; got {sample.shape}.")
+    if not np.isfinite(sample).all():
+        raise Refusal(422, "An array must hold finite numbers.")
+    return sample
+
+
+def _from_files(files: list[bytes], served: Served, limits: Limits) -> np.ndarray:
+    if not served.takes_pictures:
+        raise Refusal(422, f"This model takes arrays of shape {served.sample_shape}, no pictures.")
+    _check_count(len(files), limits)
+    shape = served.sample_shape
+    form: Any = {"size": shape[:2], "color": shape[2:] == (3,), "most_pixels": limits.pixels}
+    samples = []
+    for number, data in enumerate(files):
+        try:
+            samples.append(decode_bytes(data, **form))
+        except TooManyPixelsError as error:
+            raise Refusal(413, f"Picture {number}: {error}") from None
+        except ValueError:
+            raise Refusal(422, f"Picture {number} cannot be read as an image.") from None
+    return (np.stack(samples).astype(np.float32) * np.float32(BYTE)).reshape(len(samples), *shape)
+
+
+def _check_count(count: int, limits: Limits) -> None:
+    if count == 0:
+        raise Refusal(422, "There is no picture and no array in the request.")
+    if count > limits.batch:
+        raise Refusal(413, f"At most {limits.batch} pictures in one request; got {count}.")
+
+
+def _too_large(limits: Limits) -> Refusal:
+    return Refusal(413, f"A request may have at most {limits.upload_bytes} bytes.")
