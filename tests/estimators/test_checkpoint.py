@@ -13,7 +13,7 @@ from after_passes import AfterPasses
 from sklearn.datasets import load_digits
 
 from dcadl import DCADL
-from dcadl.estimators import checkpoint
+from dcadl.estimators.dcadl import checkpoint
 from dcadl.solvers import descent, spill
 
 FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 6, "tol": 0, "random_state": 0}
@@ -73,7 +73,9 @@ def test_a_fit_that_was_done_is_done_at_once_and_alike(digits, tmp_path):
 
 def test_spilled_codes_and_weights_are_resumed_too(digits, tmp_path, monkeypatch):
     X, y = digits
-    monkeypatch.setattr("dcadl.estimators.learn.CodeStore", lambda _, real=spill.CodeStore: real(0))
+    monkeypatch.setattr(
+        "dcadl.estimators.dcadl.out_of_core.CodeStore", lambda _, real=spill.CodeStore: real(0)
+    )
     weight = np.linspace(0.5, 2, len(y))
     how = {"checkpoint": tmp_path / "c", "sample_weight": weight}
     broken_off(DCADL(**FAST, max_memory="1GB"), 3, X, y, **how)
@@ -145,12 +147,12 @@ def test_a_model_file_is_no_checkpoint(digits, tmp_path):
 
 
 def test_a_checkpoint_without_a_folder_is_refused_before_the_fit(digits, tmp_path):
-    with pytest.raises(ValueError, match="checkpoint must name a file in a folder that is there"):
+    with pytest.raises(ValueError, match="checkpoint must name a file in a folder that exists"):
         DCADL(**FAST).fit(*digits, checkpoint=tmp_path / "nowhere" / "c")
 
 
 def test_the_papers_solver_knows_no_checkpoints(digits, tmp_path):
-    with pytest.raises(ValueError, match="no checkpoints"):
+    with pytest.raises(ValueError, match="neither weights nor checkpoints"):
         DCADL(**FAST, solver="paper").fit(*digits, checkpoint=tmp_path / "c")
 
 
@@ -158,7 +160,7 @@ KILLED = """
 import os, signal, sys
 from sklearn.datasets import load_digits
 from dcadl import DCADL
-from dcadl.estimators import checkpoint
+from dcadl.estimators.dcadl import checkpoint
 checkpoint.WRITE_SPACING = 0
 checkpoint_path, model_path, place, last = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 writes, move = [], os.replace

@@ -235,7 +235,7 @@ def test_principal_components_start_is_reproducible_and_descends(digits):
         ({"backend": "abacus"}, "backend must be 'numpy', 'torch', 'torch:cuda' or 'cupy'; got 'abacus'"),
         ({"patch_shape": 9}, r"patch_shape must fit in image_shape; got \(9, 9\) in \(8, 8\)"),
         ({"image_shape": (4, 4)}, r"image_shape must match the data; got \(4, 4\)"),
-        ({"solver": "paper", "class_weight": "balanced"}, "knows no weights"),
+        ({"solver": "paper", "class_weight": "balanced"}, "supports neither weights nor"),
     ],
 )
 def test_a_bad_parameter_says_what_to_do(digits, parameters, message):

@@ -9,8 +9,8 @@ from sklearn.datasets import load_digits
 
 from dcadl import DCADL
 from dcadl.data import image_folder
+from dcadl.estimators.validation import on_disk
 from dcadl.solvers import spill, walk
-from dcadl.solvers.sources import on_disk
 
 FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 4, "tol": 0, "random_state": 0}
 ENOUGH = "150MB"  # for the work on two chunks at once, on the few cores that tests get
@@ -113,7 +113,7 @@ def test_data_on_disk_is_read_chunk_by_chunk(digits, tmp_path, small_chunks):
 def test_a_memory_limit_does_not_change_the_model(digits, monkeypatch, small_chunks, room, weighted):
     X, y = digits
     real = spill.CodeStore
-    monkeypatch.setattr("dcadl.estimators.learn.CodeStore", lambda _: real(room))
+    monkeypatch.setattr("dcadl.estimators.dcadl.out_of_core.CodeStore", lambda _: real(room))
     weight = np.linspace(0.5, 2, len(y)) if weighted else None
     within = DCADL(**FAST, max_memory=ENOUGH).fit(X, y, weight)
     same_model(within, DCADL(**FAST).fit(X, y, weight))
@@ -130,7 +130,7 @@ def test_recomputed_codes_give_the_same_model(digits, monkeypatch, small_chunks,
             written.append(offset)
             super().write(U, offset)
 
-    monkeypatch.setattr("dcadl.estimators.learn.CodeStore", lambda _: Watched(room))
+    monkeypatch.setattr("dcadl.estimators.dcadl.out_of_core.CodeStore", lambda _: Watched(room))
     parameters = FAST | {"lam1": lam1}
     within = DCADL(**parameters, max_memory=ENOUGH, overflow="recompute").fit(X, y)
     same_model(within, DCADL(**parameters).fit(X, y))
@@ -162,7 +162,9 @@ def test_a_backend_reads_chunk_by_chunk_too(digits, tmp_path):
 
 def test_nothing_is_left_in_the_folder_for_temporary_files(digits, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("dcadl.estimators.learn.CodeStore", lambda _, real=spill.CodeStore: real(0))
+    monkeypatch.setattr(
+        "dcadl.estimators.dcadl.out_of_core.CodeStore", lambda _, real=spill.CodeStore: real(0)
+    )
     DCADL(**FAST, max_memory=ENOUGH).fit(*digits)
     assert not list(tmp_path.iterdir())
 

@@ -12,14 +12,14 @@ from dcadl.ops.floors import STEP_DAMPING
 from dcadl.ops.patches import unit_rows
 from dcadl.ops.ridge import KroneckerPreconditioner, ridge
 from dcadl.solvers import descent
-from dcadl.solvers.walk import SerialWalk, threads
+from dcadl.solvers.walk import Chunk, SerialWalk, threads
 
 LAMS = (0.02, 0.5, 0.1, 0.1)
 
 
 def chunks_of(xp, P, Y, size, weight=None):
     return [
-        descent.Chunk(
+        Chunk(
             partial(lambda a: a, xp.asarray(P[i : i + size])),
             xp.asarray(Y[i : i + size]),
             None if weight is None else xp.asarray(weight[i : i + size]),
@@ -209,6 +209,6 @@ def test_a_classifier_step_lowers_the_ridge_objective_under_any_preconditioner(x
     residual = LAMS[1] * rows.T @ (Y - rows @ W.T) - LAMS[2] * W.T
     found = descent._lower_classifier(
         problem, [xp.asarray(U)], xp.asarray(W), xp.asarray(residual), odd, 1, STEP_DAMPING
-    )
+    )[0]
 
     assert value(fetch(found)) < value(W)

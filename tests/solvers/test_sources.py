@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcadl.ops.contrasts import from_contrasts
-from dcadl.solvers.sources import Labels, StoredImages, on_disk, open_npy
+from dcadl.estimators.validation import on_disk, open_npy
+from dcadl.ops.ridge import from_contrasts
+from dcadl.solvers.sources import Labels, StoredImages
 
 
 @pytest.fixture

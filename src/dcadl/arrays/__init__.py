@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,11 +19,13 @@ from array_api_compat import (
     device as device_of,
 )
 from scipy.linalg import cho_factor, cho_solve
+from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "Array",
     "array_namespace",
     "as_float64",
+    "blas_threads",
     "check_backend",
     "device_of",
     "fetch",
@@ -29,10 +34,12 @@ __all__ = [
     "is_device_array",
     "is_numpy",
     "on_host",
+    "one_blas_thread",
     "row_major",
     "send",
     "spd_solver",
     "sync",
+    "tiny",
     "zeros",
 ]
 
@@ -150,6 +157,11 @@ def inverse_factor(A: Array, eye: Array) -> Array:
     return xp.linalg.inv(xp.linalg.cholesky(A))
 
 
+def tiny(x: Array) -> float:
+    """The smallest normal number of x's dtype: added to a divisor, it changes none but zero."""
+    return float(array_namespace(x).finfo(x.dtype).smallest_normal)
+
+
 def row_major(x: Array) -> Array:
     """`x` with its rows one after the other in memory, as model files hold it.
 
@@ -190,3 +202,55 @@ def _cholesky(A: Any) -> Any:
     if not A.is_cuda and trouble:
         raise np.linalg.LinAlgError("the matrix is not positive definite")  # as NumPy's face of it does
     return torch.where(trouble == 0, lower, torch.nan)
+
+
+# --- BLAS's own threads, put aside while ours run: the one place that sets their number ----------------
+
+
+class _BlasThreads:
+    """How many threads BLAS has, and who has set that.
+
+    threadpoolctl lets only the thread that set a limit change it. So of fits side by side the first sets
+    one, and takes it with it; one that takes longer then shares the processor with BLAS's threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held = False
+        self._full = 1
+
+    def width(self) -> int:
+        """Threads that BLAS may use: a user's own limit is honoured."""
+        with self._lock:
+            return self._full if self._held else _blas_width()
+
+    @contextmanager
+    def single(self) -> Iterator[None]:
+        """One BLAS thread, unless another fit sees to that."""
+        with self._lock:
+            free, self._held = not self._held, True
+            if free:
+                self._full = _blas_width()
+        if not free:
+            yield
+            return
+        try:
+            with _controller().limit(limits=1, user_api="blas"):
+                yield
+        finally:
+            with self._lock:
+                self._held = False
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # a look at every loaded library: not to be repeated for each prediction
+
+
+def _blas_width() -> int:
+    return max((info["num_threads"] for info in _controller().select(user_api="blas").info()), default=1)
+
+
+_BLAS = _BlasThreads()
+blas_threads = _BLAS.width
+one_blas_thread = _BLAS.single

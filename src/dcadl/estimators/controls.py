@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from dcadl.arrays import Array, check_backend, send
-from dcadl.estimators.base import Classifier, PatchClassifier, fitted_array, fitting
+from dcadl.estimators.base import Classifier, PatchClassifier, fitted_array, fitting, gaussian_atoms
 from dcadl.estimators.files import SavedModel
-from dcadl.estimators.prediction import atom_shape, coded, on_backend
-from dcadl.estimators.start import gaussian_atoms
+from dcadl.estimators.prediction import coded, on_backend
 from dcadl.estimators.validation import check_number, class_shares, grid_of, sample_weights, training_data
 from dcadl.ops.codes import by_image
+from dcadl.ops.patches import atom_shape
 from dcadl.ops.ridge import ridge
 from dcadl.solvers.walk import map_patches
 

@@ -9,10 +9,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dcadl.arrays import Array, check_backend, send
-from dcadl.estimators.base import Classifier, fitted_array, fitting
+from dcadl.estimators.base import Classifier, fitted_array, fitting, gaussian_atoms
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.prediction import on_backend
-from dcadl.estimators.start import gaussian_atoms
 from dcadl.estimators.validation import Training, check_number, training_data
 from dcadl.ops.patches import unit_rows
 from dcadl.solvers import dpl

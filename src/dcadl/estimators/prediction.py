@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from dcadl.arrays import Array, array_namespace, send
+from dcadl.estimators.validation import is_dask, on_disk
 from dcadl.ops.codes import by_image, shrink
 from dcadl.ops.patches import Grid, responses
-from dcadl.solvers.sources import on_disk
 from dcadl.solvers.walk import map_rows
 
 PART_BYTES = 64_000_000  # pixels that a prediction on unloaded data reads at once
@@ -51,16 +51,6 @@ def scores_of_patches(model: OnPatches, P: Array) -> Array:
     n, p, d = P.shape
     end_to_end = Grid((1, p * d, 1), (1, d), (1, d))
     return map_rows(lambda part: model._patch_scores(part.reshape(-1, p, d)), P.reshape(n, p * d), end_to_end)
-
-
-def atom_shape(grid: Grid, image_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """An atom in the user's own terms: (h, w), (h, w, channels) or (length,)."""
-    return (*grid.patch[2 - len(image_shape[:2]) :], *image_shape[2:])
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a dask array."""
-    return type(X).__module__.startswith("dask.")
 
 
 def in_memory(X: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,9 +15,10 @@ from sklearn.utils.validation import check_array, check_consistent_length, valid
 
 from dcadl.arrays import Array, array_namespace, fetch, is_device_array
 from dcadl.ops.patches import NORMALISATIONS, Grid, patch_grid
-from dcadl.solvers.sources import open_npy
 
 DTYPES = [np.float32, np.float64]  # anything else, such as 8-bit pixels, becomes float32
+
+LIBRARIES = ("h5py", "zarr")  # of arrays on disk
 
 
 class Training(NamedTuple):
@@ -62,6 +64,45 @@ def predict_rows(estimator: BaseEstimator, X: Any, image_shape: tuple[int, ...])
     if is_device_array(X):
         return _device_rows(X, estimator.n_features_in_)
     return validate_data(estimator, _as_rows(X), reset=False, dtype=DTYPES)
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a dask array."""
+    return type(X).__module__.startswith("dask.")
+
+
+def on_disk(X: Any) -> bool:
+    """Whether X is an image stack or rows of numbers that should not be loaded whole."""
+    library = type(X).__module__.partition(".")[0]
+    return (isinstance(X, np.memmap) or library in LIBRARIES) and readable(X)
+
+
+def readable(X: Any) -> bool:
+    """Whether X holds images or rows of plain numbers that can be read a chunk at a time."""
+    library = type(X).__module__.partition(".")[0]
+    if not isinstance(X, np.ndarray) and library not in LIBRARIES:
+        return False
+    shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
+    return len(shape) in (2, 3, 4) and 0 not in shape and np.dtype(dtype).kind in "fiub"
+
+
+def open_npy(X: Any) -> Any:
+    """The memory map of a `.npy` file where X is the path of one, else X itself."""
+    if not isinstance(X, str | Path):
+        return X
+    path = Path(X)
+    if path.suffix != ".npy" or not path.is_file():
+        raise ValueError(f"X must be an array, or the path of a .npy file that exists; got {str(X)!r}.")
+    return np.load(path, mmap_mode="r")
+
+
+def class_numbers(y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> tuple[np.ndarray, ...]:
+    """The class labels in order, the number of each image's class, and the share of each class."""
+    classes, index = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must hold at least 2 classes; got one class: {classes.tolist()}.")
+    counts = np.bincount(index, weights=weight, minlength=len(classes))
+    return classes, index, (counts / counts.sum()).astype(dtype)
 
 
 def one_hot(y: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -1,12 +1,10 @@
 """Small numbers that keep divisions, factorisations and comparisons sound: one policy, in one place.
 
 Each is a share of the quantity it guards, so that a result does not depend on the scale of the data. Where
-the quantity itself may be zero, the smallest normal number of the dtype is added (`tiny`).
+the quantity itself may be zero, the smallest normal number of the dtype is added (`arrays.tiny`).
 """
 
 from __future__ import annotations
-
-from dcadl.arrays import Array, array_namespace
 
 # A flat patch is noise once its mean is gone: below this share of its own length it is not blown up.
 CONTRAST_FLOOR = 1e-2
@@ -30,8 +28,3 @@ SMOOTHNESS_SLACK = 1e-6
 # Rounding of a sum of an image's terms, in units of the dtype's epsilon: values equal but for that are no
 # reason to reject codes.
 ROUNDING_SLACK = 4
-
-
-def tiny(x: Array) -> float:
-    """The smallest normal number of x's dtype: added to a divisor, it changes none but zero."""
-    return float(array_namespace(x).finfo(x.dtype).smallest_normal)

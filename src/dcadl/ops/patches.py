@@ -33,8 +33,8 @@ class Grid(NamedTuple):
     @property
     def p(self) -> int:
         """Patches per image."""
-        rows, columns = self.counts
-        return rows * columns
+        (H, W, _), (h, w), (down, right) = self
+        return ((H - h) // down + 1) * ((W - w) // right + 1)
 
     @property
     def d(self) -> int:
@@ -62,6 +62,11 @@ def patch_grid(
         return Grid((1, shape[0], 1), (1, patch[0]), (1, step[0]))
     channels = shape[2] if len(shape) == 3 else 1
     return Grid((shape[0], shape[1], channels), (patch[0], patch[1]), (step[0], step[1]))
+
+
+def atom_shape(grid: Grid, image_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """An atom in the user's own terms: (h, w), (h, w, channels) or (length,)."""
+    return (*grid.patch[2 - len(image_shape[:2]) :], *image_shape[2:])
 
 
 def normalised_patches(X: Array, grid: Grid, how: str | None) -> Array:
@@ -93,7 +98,7 @@ def take_patches(X: Array, grid: Grid) -> Array:
         return xp.reshape(xp.take(X, table, axis=1), (X.shape[0], grid.p, grid.d))
     # One run of a patch's row copied at a time: three times as fast as a gather.
     (H, W, c), (h, w), (down, right) = grid
-    rows, columns = grid.counts
+    rows, columns = (H - h) // down + 1, (W - w) // right + 1
     X = np.ascontiguousarray(X)
     item = X.itemsize
     runs = np.ndarray(

@@ -19,12 +19,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64, fetch, spd_solver, zeros
-from dcadl.ops.atoms import ball_atoms
-from dcadl.ops.code_step import MANY, CodeSchedule, CodeStep, image_terms, schedule_codes, smoothness
 from dcadl.ops.codes import (
+    MANY,
+    CodeSchedule,
+    CodeStep,
     by_image,
     by_patch,
+    image_terms,
     respond,
+    schedule_codes,
+    smoothness,
     soft_threshold,
     squared_norm,
     sum_over_rows,
@@ -35,23 +39,16 @@ from dcadl.ops.floors import RIDGE_DAMPING, START_DAMPING, STEP_DAMPING
 from dcadl.ops.ridge import (
     KroneckerPreconditioner,
     add_to_diagonal,
+    ball_atoms,
     block_conjugate_gradient,
     kronecker_preconditioner,
 )
-from dcadl.solvers.walk import Recomputable, Walk
+from dcadl.solvers.walk import Chunk, Recomputable, Walk
 
 SMALL_GRAM = 512  # features up to which a solution of line 10 costs less than a step towards it
 BLOCKS = 3  # of a pass: codes, classifier, atoms; `objective` has a value for each
 START_STEPS = 4  # towards a first classifier, from zero
 REFIT_STEPS = 10  # towards the last one, where the classifier is all that counts
-
-
-class Chunk(NamedTuple):
-    """Some of the images. Patches are made on call, so that they need not all be in memory."""
-
-    patches: Callable[[], Array]  # -> (b, p, d), normalised
-    Y: Array  # (b, C)
-    weight: Array | None  # (b,), or None for 1
 
 
 class Problem(NamedTuple):
@@ -178,19 +175,24 @@ def _pass(
     )
     fit_before, label_before, fit, sparsity, label, rejected, n, classifier_descent, atom_residual = sums
 
-    def fit_classifier() -> tuple[Array, ...]:  # line 10
-        residual = problem.lam2 * classifier_descent - problem.lam3 * W.T
-        new_W = _lower_classifier(problem, new_codes, W, residual, preconditioner, 1, STEP_DAMPING)
-        return new_W, smoothness(new_W, problem.lam2)
-
-    def fit_atoms() -> tuple[Array, ...]:  # lines 12-13, exact
-        # ŪX̄ᵀ = (Ū − ΩX̄)X̄ᵀ + Ω(X̄X̄ᵀ): the small part from the chunks, the large one in float64.
-        B = atom_residual + as_float64(Omega) @ problem.G
-        return xp.astype(problem.fit_atoms(B), Omega.dtype), squared_norm(W), squared_norm(Omega)
-
-    (new_W, new_L), (new_Omega, W2, Omega2) = problem.walk.run_both(fit_classifier, fit_atoms)
+    residual = problem.lam2 * classifier_descent - problem.lam3 * W.T
+    (new_W,), (new_Omega, W2, Omega2) = problem.walk.run_both(
+        partial(
+            _lower_classifier, problem, new_codes, W, residual, preconditioner, 1, STEP_DAMPING
+        ),  # line 10
+        partial(_fit_atoms, problem, Omega, W, atom_residual),  # lines 12-13
+    )
+    new_L = smoothness(new_W, problem.lam2)
     numbers = PassNumbers(fit_before, label_before, W2, Omega2, fit, sparsity, label, rejected / n, new_L)
     return new_Omega, new_W, xp.stack([xp.asarray(x, dtype=xp.float64) for x in numbers]), *new_codes
+
+
+def _fit_atoms(problem: Problem, Omega: Array, W: Array, atom_residual: Array) -> tuple[Array, ...]:
+    """Exact atoms in the ball; and ‖W‖², ‖Ω‖² before them."""
+    # ŪX̄ᵀ = (Ū − ΩX̄)X̄ᵀ + Ω(X̄X̄ᵀ): the small part from the chunks, the large one in float64.
+    B = atom_residual + as_float64(Omega) @ problem.G
+    new_Omega = array_namespace(Omega).astype(problem.fit_atoms(B), Omega.dtype)
+    return new_Omega, squared_norm(W), squared_norm(Omega)
 
 
 def _visit(move: CodeStep, chunk: Chunk, U: Array, Omega: Array) -> tuple[Any, tuple[Any, ...]]:
@@ -272,7 +274,7 @@ def _first_classifier(
 ) -> Array:
     """W from λ2ŨYᵀ and nothing else."""
     W = zeros((target.shape[1], target.shape[0]), like=target)
-    return _lower_classifier(problem, codes, W, target, preconditioner, steps, START_DAMPING)
+    return _lower_classifier(problem, codes, W, target, preconditioner, steps, START_DAMPING)[0]
 
 
 def _lower_classifier(
@@ -283,7 +285,7 @@ def _lower_classifier(
     preconditioner: KroneckerPreconditioner | None,
     steps: int,
     damping: float,
-) -> Array:
+) -> tuple[Array]:
     """W with a lower ridge objective, or its minimum. `residual` is λ2Ũ(Y − WŨ)ᵀ − λ3Wᵀ."""
     walk, chunks = problem.walk, problem.chunks
     if preconditioner is None:
@@ -291,21 +293,24 @@ def _lower_classifier(
         G = problem.lam2 * G
         xp = array_namespace(G)
         ridge = xp.clip(RIDGE_DAMPING * xp.max(xp.linalg.diagonal(G)), min=problem.lam3)  # λ3 may be 0
-        return W + spd_solver(add_to_diagonal(G, ridge))(residual).T
+        return (W + spd_solver(add_to_diagonal(G, ridge))(residual).T,)
 
     def product(D: Array) -> Array:
         """(λ2ŨŨᵀ + λ3I)D, the large part in the codes' own precision."""
         _, (image,) = walk(lambda chunk, U: _code_image(chunk, U, D), chunks, codes)
         return problem.lam2 * image + problem.lam3 * D
 
-    return block_conjugate_gradient(
+    found = block_conjugate_gradient(
         product, W.T, residual, steps, precondition=preconditioner.solve, damping=damping
-    ).T
+    )
+    return (found.T,)
 
 
 def _code_gram(chunk: Chunk, U: Array) -> tuple[None, tuple[Array]]:
-    rows = as_float64(by_image(U))
-    return None, (weigh(rows, chunk.weight).T @ rows,)
+    xp, s = array_namespace(U), chunk.weight
+    rows = xp.astype(xp.reshape(U, (U.shape[0], -1)), xp.float64)
+    weighed = rows if s is None else rows * xp.astype(s, xp.float64)[:, None]
+    return None, (weighed.T @ rows,)
 
 
 def _marginals(chunk: Chunk, U: Array) -> tuple[None, tuple[Array, Array]]:

@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 import mmap
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcadl.arrays import Array, send
-from dcadl.ops.contrasts import to_contrasts
 from dcadl.ops.patches import Grid, normalised_patches
+from dcadl.ops.ridge import to_contrasts
 
 OnDisk = Any  # anything with shape, dtype and slices along its first axis
-LIBRARIES = ("h5py", "zarr")
-
-
-def on_disk(X: Any) -> bool:
-    """Whether X is an image stack or rows of numbers that should not be loaded whole."""
-    library = type(X).__module__.partition(".")[0]
-    return (isinstance(X, np.memmap) or library in LIBRARIES) and readable(X)
-
-
-def readable(X: Any) -> bool:
-    """Whether X holds images or rows of plain numbers that can be read a chunk at a time."""
-    library = type(X).__module__.partition(".")[0]
-    if not isinstance(X, np.ndarray) and library not in LIBRARIES:
-        return False
-    shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
-    return len(shape) in (2, 3, 4) and 0 not in shape and np.dtype(dtype).kind in "fiub"
-
-
-def open_npy(X: Any) -> Any:
-    """The memory map of a `.npy` file where X is the path of one, else X itself."""
-    if not isinstance(X, str | Path):
-        return X
-    path = Path(X)
-    if path.suffix != ".npy" or not path.is_file():
-        raise ValueError(f"X must be an array, or the path of a .npy file that exists; got {str(X)!r}.")
-    return np.load(path, mmap_mode="r")
 
 
 class StoredImages(NamedTuple):

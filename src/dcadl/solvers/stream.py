@@ -22,12 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, fetch, spd_solver
-from dcadl.ops.atoms import ball_atoms
 from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold
-from dcadl.ops.contrasts import from_contrasts
 from dcadl.ops.floors import RIDGE_DAMPING
-from dcadl.ops.ridge import add_to_diagonal
+from dcadl.ops.ridge import add_to_diagonal, ball_atoms, from_contrasts
 from dcadl.solvers import descent
+from dcadl.solvers.walk import Chunk
 
 MAX_FEATURES = 8192  # S then takes half a gigabyte
 
@@ -91,7 +90,7 @@ def centred(sums: Statistics) -> np.ndarray:
     return sums.R - np.outer(sums.u, shares(sums.y))
 
 
-def _sums(chunk: descent.Chunk, U: Array, intercept: np.ndarray, lam1: float) -> tuple[None, Any]:
+def _sums(chunk: Chunk, U: Array, intercept: np.ndarray, lam1: float) -> tuple[None, Any]:
     Y = np.round(from_contrasts(fetch(chunk.Y)) + intercept).astype(np.float64)  # one-hot again, to the bit
     s = np.ones(len(Y)) if chunk.weight is None else fetch(chunk.weight).astype(np.float64)
     codes = fetch(U).astype(np.float64)

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, reduce
-from itertools import islice
+from itertools import islice, starmap
 from typing import Any, NamedTuple, Protocol
 
-from dcadl.arrays import Array, array_namespace, free_memory, is_numpy
+from dcadl.arrays import Array, array_namespace, blas_threads, free_memory, is_numpy, one_blas_thread
 from dcadl.arrays.cuda_graphs import GraphRunner, on_two_streams
-from dcadl.arrays.threads import blas_threads, one_blas_thread
 from dcadl.ops.patches import Grid, normalised_patches
 
 Sums = tuple[Any, ...]
@@ -27,6 +26,14 @@ Arrays = tuple[Array, ...]
 DEVICE_SHARE = 8  # a device chunk takes this part of the free memory for its patches; the rest is for codes
 CHUNK_BYTES = 5_000_000  # patches of a chunk, at most: 206 faces of the paper's Extended YaleB in float32
 SMALLEST_CHUNK = 16  # images: fewer make products too small to be worth a visit
+
+
+class Chunk(NamedTuple):
+    """Some of the images. Patches are made on call, so that they need not all be in memory."""
+
+    patches: Callable[[], Array]  # -> (b, p, d), normalised
+    Y: Array  # (b, C)
+    weight: Array | None  # (b,), or None for 1
 
 
 class Recomputable(NamedTuple):
@@ -54,9 +61,15 @@ class SerialWalk:
     """One chunk after the other, in this thread."""
 
     run: Callable[..., Arrays] = operator.call  # eagerly
+    _results: Callable[..., Iterable[tuple[Any, Sums]]] = starmap
 
     def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[Sequence[Any], Sums]:
-        return gather(visit(*row) for row in zip(*columns))
+        kept: list[Any] = []
+        sums: Sums = ()
+        for keep, part in self._results(visit, zip(*columns)):
+            kept.append(keep.codes if isinstance(keep, Recomputable) else keep)
+            sums = add_sums([sums, part]) if sums else part
+        return kept, sums
 
     def run_both(self, one: Callable[[], Arrays], other: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         return one(), other()
@@ -80,9 +93,6 @@ class ThreadWalk(SerialWalk):
     def __init__(self, pool: ThreadPoolExecutor, width: int) -> None:
         self._pool = pool
         self._width = width
-
-    def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[list[Any], Sums]:
-        return gather(self._results(visit, zip(*columns)))
 
     def _results(self, visit: Visit, rows: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         # A few chunks ahead and no more: sums of finished chunks must not pile up behind a slow one.
@@ -148,6 +158,23 @@ def _pool(width: int, process: int) -> ThreadPoolExecutor:
 
 
 @contextmanager
+def chunked(
+    X: Array, Y: Array, weight: Array | None, grid: Grid, how: str | None
+) -> Iterator[tuple[list[Chunk], Walk]]:
+    """Chunks of images that lie in memory, their patches made once and kept; and the walk over them."""
+    slices = chunk_slices(X, grid)
+    with walker(X, slices) as walk:
+        patches, _ = walk(lambda part: (normalised_patches(X[part, :], grid, how), ()), slices)
+        yield (
+            [
+                Chunk(lambda P=P: P, Y[part, :], None if weight is None else weight[part])  # type: ignore[misc]
+                for P, part in zip(patches, slices)
+            ],
+            walk,
+        )
+
+
+@contextmanager
 def walker(X: Array, slices: list[slice]) -> Iterator[Walk]:
     """Threads where the array lies in host memory as NumPy's own, else one chunk after the other."""
     if is_numpy(X):
@@ -192,16 +219,6 @@ def host_slices(n: int, grid: Grid, itemsize: int, room: int | None = None) -> l
     count = 1 if n <= most else 2 * -(-n // (2 * most))
     b = -(-n // count)
     return [slice(i, min(i + b, n)) for i in range(0, n, b)]
-
-
-def gather(results: Iterable[tuple[Any, Sums]]) -> tuple[list[Any], Sums]:
-    """What chunks keep, in their order, and the sums over them all."""
-    kept: list[Any] = []
-    sums: Sums = ()
-    for keep, part in results:
-        kept.append(keep.codes if isinstance(keep, Recomputable) else keep)
-        sums = add_sums([sums, part]) if sums else part
-    return kept, sums
 
 
 def add_sums(parts: Sequence[Sums]) -> Sums:

@@ -5,36 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from dcadl.estimators.learn import Parts
-from dcadl.estimators.prediction import along_samples, is_dask
-from dcadl.estimators.validation import check_number, fit_rows, grid_of
+from dcadl.estimators.dcadl.training import TrainingSet
+from dcadl.estimators.prediction import along_samples
+from dcadl.estimators.validation import check_number, fit_rows, grid_of, is_dask
 from dcadl.solvers.dask_walk import DaskWalk, WorkerBlock, blocks
 from dcadl.solvers.sources import Labels
+from dcadl.solvers.walk import Walk
+
+if TYPE_CHECKING:
+    from dcadl.estimators.dcadl.estimator import DCADL
 
 
-class Scattered(NamedTuple):
-    """A data set as futures, one of each for each block."""
+def check_cluster_supports(model: DCADL, checkpoint: Any) -> None:
+    """Refuse what a fit of dask arrays does not support."""
+    if (model.solver, model.backend, model.max_memory, checkpoint) != ("descent", "numpy", None, None):
+        raise ValueError(
+            "Dask arrays are fitted with solver='descent' and backend='numpy', without checkpoint and "
+            "without max_memory: workers have their own limit."
+        )
 
-    client: Any
-    X: list[Any]
-    numbers: list[Any]  # class of each image, and its weight
-    classes: np.ndarray
-    intercept: np.ndarray
 
-
-def scatter(model: Any, X: Any, y: Any, sample_weight: Any) -> Scattered:
+def blocks_on_cluster(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
     """Blocks of X computed on the workers, each beside its labels; only counts of labels come home."""
     client = _client()
     X = along_samples(X)
     first, _, shape = fit_rows(model, np.zeros((1, *X.shape[1:]), X.dtype), [0])
-    model.grid_, model.image_shape_ = grid_of(model, shape), shape
+    grid, dtype = grid_of(model, shape), first.dtype
     ys = _beside(client, y, X, "y")
     counted = client.gather(client.map(partial(np.unique, return_counts=True), ys, pure=False))
     classes, counts = _add_up(counted)
@@ -43,7 +46,7 @@ def scatter(model: Any, X: Any, y: Any, sample_weight: Any) -> Scattered:
     )
     per_class = _class_weights(model.class_weight, classes, counts)
     plain = sample_weight is None and per_class is None
-    number = partial(_number, classes, np.ones(len(classes)) if per_class is None else per_class, first.dtype)
+    number = partial(_number, classes, np.ones(len(classes)) if per_class is None else per_class, dtype)
     numbers = client.map(partial(_plain, number) if plain else number, ys, weights, pure=False)
     shares = np.sum(
         client.gather(client.map(partial(_class_sums, len(classes)), numbers, pure=False)), axis=0
@@ -51,15 +54,14 @@ def scatter(model: Any, X: Any, y: Any, sample_weight: Any) -> Scattered:
     if not shares.any():
         raise ValueError("sample_weight must not be zero for every sample.")
     xs = client.compute(list(X.to_delayed().ravel()))
-    return Scattered(client, xs, numbers, classes, (shares / shares.sum()).astype(first.dtype))
+    intercept = (shares / shares.sum()).astype(dtype)
+    make = partial(_block, intercept, grid, model.normalize)
 
+    @contextmanager
+    def parts() -> Iterator[tuple[Any, Walk]]:
+        yield blocks(client, make, xs, numbers), DaskWalk(client)
 
-@contextmanager
-def parts_on_cluster(model: Any, data: Scattered) -> Iterator[Parts]:
-    """Blocks on their workers, and the walk that visits them there."""
-    make = partial(_block, data.intercept, model.grid_, model.normalize)
-    held = blocks(data.client, make, data.X, data.numbers)
-    yield Parts(held, DaskWalk(data.client), data.intercept.dtype)
+    return TrainingSet(classes, intercept, shape, grid, dtype, np.empty(0), None, parts)
 
 
 def _client() -> Any:

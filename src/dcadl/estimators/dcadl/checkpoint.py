@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from dcadl.arrays import Array, array_namespace, as_float64, fetch, send
+from dcadl.estimators.dcadl.training import TrainingSet
 from dcadl.ops.ridge import KroneckerPreconditioner
-from dcadl.solvers.descent import BLOCKS, Chunk, PassNumbers, Problem, State
+from dcadl.solvers.descent import BLOCKS, PassNumbers, Problem, State
 from dcadl.solvers.loop import Progress
 from dcadl.solvers.spill import codes_at
+from dcadl.solvers.walk import Chunk
+
+if TYPE_CHECKING:
+    from dcadl.estimators.dcadl.estimator import DCADL
 
 WRITE_SPACING = 10  # a write is followed by at least so many times its duration without another
 GOLDEN = 0.6180339887498949  # its multiples lie evenly between whole numbers
@@ -36,7 +41,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], identity: dict[str, Any]) -> None:
         self._path = Path(path)
         if self._path.is_dir() or not self._path.resolve().parent.is_dir():
-            raise ValueError(f"checkpoint must name a file in a folder that is there; got {self._path}.")
+            raise ValueError(f"checkpoint must name a file in a folder that exists; got {self._path}.")
         self._identity = json.dumps(identity, sort_keys=True, default=str)
         self._next = 0.0
         self._marks: dict[str, np.ndarray] = {}
@@ -54,17 +59,12 @@ class Checkpoint:
         except (SafetensorError, KeyError, json.JSONDecodeError) as error:
             raise ValueError(f"{self._path} is no checkpoint of dcadl: {error}") from None
 
-    def watching(self, watch: Callable[[int, State], bool]) -> Callable[[int, State], bool]:
-        """`watch`, after the pass has been written where it is time to."""
-
-        def both(t: int, state: State) -> bool:
-            if monotonic() >= self._next:
-                begun = monotonic()
-                self._write(state)
-                self._next = monotonic() + WRITE_SPACING * (monotonic() - begun)
-            return watch(t, state)
-
-        return both
+    def write_in_time(self, state: State) -> None:
+        """Write the state after a pass, unless the last write took too large a share of the time since."""
+        if monotonic() >= self._next:
+            begun = monotonic()
+            self._write(state)
+            self._next = monotonic() + WRITE_SPACING * (monotonic() - begun)
 
     def _check(self, head: dict[str, Any], marks: dict[str, np.ndarray]) -> None:
         same = all(_close(mark, self._marks[name]) for name, mark in marks.items())
@@ -142,20 +142,20 @@ def _close(one: np.ndarray, other: np.ndarray) -> bool:
     return one.shape == other.shape and bool(np.linalg.norm(one - other) <= 1e-5 * np.linalg.norm(other))
 
 
-def identity_of(model: Any, y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> dict[str, Any]:
+def identity_of(model: DCADL, data: TrainingSet) -> dict[str, Any]:
     """What makes a fit another fit: parameters, labels, weights, precision. Not where it runs."""
     params = model.get_params(deep=False)
     seed = params.pop("random_state")
     for name in ("backend", "max_memory", "overflow"):
         params.pop(name)
-    names, index = np.unique(y, return_inverse=True)
+    names, index = np.unique(data.y, return_inverse=True)
     return {
         "params": {name: repr(value) for name, value in params.items()},
         "seed": int(seed) if isinstance(seed, int | np.integer) else None,
-        "shape": list(model.image_shape_),
-        "labels": [names.tolist(), len(y), zlib.crc32(index.tobytes())],
-        "weight": None if weight is None else zlib.crc32(weight.tobytes()),
-        "dtype": np.dtype(dtype).name,
+        "shape": list(data.image_shape),
+        "labels": [names.tolist(), len(data.y), zlib.crc32(index.tobytes())],
+        "weight": None if data.weight is None else zlib.crc32(data.weight.tobytes()),
+        "dtype": np.dtype(data.dtype).name,
     }
 
 

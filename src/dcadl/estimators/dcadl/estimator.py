@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dcadl.arrays import check_backend, fetch
-from dcadl.estimators.base import PatchClassifier, fitted_array, fitting
-from dcadl.estimators.callbacks import FitReport, warn_if_not_converged
-from dcadl.estimators.checkpoint import Checkpoint, identity_of
-from dcadl.estimators.cluster import parts_on_cluster, scatter
-from dcadl.estimators.files import SavedModel
-from dcadl.estimators.lazy import fit_source, numbered_labels
-from dcadl.estimators.learn import (
-    Learned,
-    Watch,
-    learn_by_descent,
-    learn_by_paper,
-    parts_in_memory,
-    parts_of_source,
+from dcadl.arrays import Array, check_backend, fetch, send
+from dcadl.estimators.base import (
+    FitReport,
+    PatchClassifier,
+    fitted_array,
+    fitting,
+    gaussian_atoms,
+    warn_if_not_converged,
 )
-from dcadl.estimators.prediction import atom_shape, is_dask
-from dcadl.estimators.stream import learn_batch
-from dcadl.estimators.validation import check_number, check_option, fit_rows, grid_of, one_hot, sample_weights
-from dcadl.ops.contrasts import from_contrasts
+from dcadl.estimators.dcadl.by_paper import fit_by_paper
+from dcadl.estimators.dcadl.checkpoint import Checkpoint, identity_of
+from dcadl.estimators.dcadl.dask_input import blocks_on_cluster, check_cluster_supports
+from dcadl.estimators.dcadl.out_of_core import stored_images
+from dcadl.estimators.dcadl.stream import learn_batch
+from dcadl.estimators.dcadl.training import TrainingSet
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.validation import (
+    check_number,
+    check_option,
+    class_numbers,
+    fit_rows,
+    grid_of,
+    is_dask,
+    on_disk,
+    open_npy,
+    sample_weights,
+)
+from dcadl.ops.filters import leading_filters
+from dcadl.ops.patches import atom_shape
+from dcadl.ops.ridge import from_contrasts, to_contrasts
+from dcadl.solvers import descent
 from dcadl.solvers.budget import memory_bytes
-from dcadl.solvers.sources import StoredImages, on_disk, open_npy
+from dcadl.solvers.loop import Progress, iterate
+from dcadl.solvers.stream import shares
+from dcadl.solvers.walk import chunked
 
 
 class DCADL(PatchClassifier):
@@ -189,16 +202,35 @@ class DCADL(PatchClassifier):
         self
         """
         self._check_parameters()
-        self.__dict__.pop("_stream", None)
         if is_dask(X):
-            learn = self._cluster_learner(X, y, sample_weight, checkpoint)
-        else:
-            learn = self._learner(open_npy(X), y, sample_weight, checkpoint)
-        report = FitReport(self, self.max_iter + (self.solver == "paper"), X, y, sample_weight)
-        result, trace = learn(lambda t, state: report.after_pass(lambda model: model._keep(state)))
-        self._keep(result.state)
+            check_cluster_supports(self, checkpoint)
+        if self.solver == "paper":
+            return fit_by_paper(self, X, y, sample_weight, checkpoint)
+        data = self._training_set(X, y, sample_weight)
+        saved = None if checkpoint is None else Checkpoint(checkpoint, identity_of(self, data))
+        report = FitReport(self, self.max_iter, X, y, sample_weight)
+
+        def watch(t: int, state: descent.State) -> bool:
+            if saved is not None:
+                saved.write_in_time(state)
+            return report.after_pass(lambda model: model._keep(data, state))
+
+        with data.open() as (chunks, walk):
+            problem = descent.pose(chunks, walk, self._lams())
+            begin = None if saved is None else saved.restore(problem, self.backend)
+            if begin is None:
+                Omega = send(self._first_atoms(problem.G).astype(data.dtype), self.backend)
+                begin = Progress(descent.start(problem, Omega))
+            report.passes_done_before(begin.n_iter)
+            result = iterate(
+                partial(descent.step, problem), begin, max_iter=self.max_iter, tol=self.tol, watch=watch
+            )
+            trace = descent.objective(problem, result.state)
+            last = descent.refit(problem, result.state) if self.refit else result.state
+        self._keep(data, last)
         self.objective_ = np.asarray(trace)
         self.n_iter_ = result.n_iter
+        self.__dict__.pop("_stream", None)  # sums of an earlier stream
         warn_if_not_converged("DCADL", result, self.tol)
         report.end()
         return self
@@ -223,43 +255,52 @@ class DCADL(PatchClassifier):
         self
         """
         self._check_parameters()
-        self.__dict__.update(learn_batch(self, X, y, classes, sample_weight))
+        trace = self.objective_ if hasattr(self, "_stream") else np.empty(0)
+        batch, self._stream, Omega, W, bound = learn_batch(self, X, y, classes, sample_weight)
+        self.classes_, self.image_shape_, self.grid_ = batch.classes, batch.image_shape, batch.grid
+        self.atoms_ = fitted_array(Omega, batch.rows.dtype).reshape(
+            -1, *atom_shape(self.grid_, self.image_shape_)
+        )
+        self.coef_ = fitted_array(W, batch.rows.dtype)
+        self.intercept_ = shares(self._stream.y).astype(batch.rows.dtype)
+        self.objective_ = np.append(trace, bound)
+        self.n_iter_ = len(trace) + 1
         return self
 
-    def _learner(self, X: Any, y: Any, sample_weight: Any, checkpoint: Any) -> Callable[[Watch], Learned]:
-        """Checks the data, names the classes; what then learns, given who watches."""
-        lazy = self.solver != "paper" and (on_disk(X) or self.max_memory is not None)
-        rows, y, shape = (fit_source if lazy else fit_rows)(self, X, y)
-        self.grid_ = grid_of(self, shape)
-        self.image_shape_ = shape
+    def _training_set(self, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
+        """Checked data behind the door that they came in: dask, disk or memory."""
+        if is_dask(X):
+            return blocks_on_cluster(self, X, y, sample_weight)
+        X = open_npy(X)
+        if on_disk(X) or self.max_memory is not None:
+            return stored_images(self, X, y, sample_weight)
+        rows, y, shape = fit_rows(self, X, y)
+        grid = grid_of(self, shape)
         weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
-        saved = None
-        if checkpoint is not None:
-            saved = Checkpoint(checkpoint, identity_of(self, y, weight, rows.dtype))
-        if self.solver == "paper":  # the authors' classifier has no intercept
-            assert not isinstance(rows, StoredImages)
-            self.classes_, Y = one_hot(y, rows.dtype)
-            self.intercept_ = np.zeros(len(self.classes_), rows.dtype)
-            return partial(learn_by_paper, self, rows, Y, weight, saved)
-        self.classes_, numbers = numbered_labels(y, weight, rows.dtype)
-        self.intercept_ = numbers.intercept
-        if isinstance(rows, StoredImages):
-            return partial(learn_by_descent, self, parts_of_source(self, rows, numbers), saved)
-        parts = parts_in_memory(self, rows, numbers.rows(slice(None)), weight)
-        return partial(learn_by_descent, self, parts, saved)
+        classes, numbers, intercept = class_numbers(y, weight, rows.dtype)
+        Y = to_contrasts(np.eye(len(classes), dtype=rows.dtype) - intercept)[numbers]
+        X, Y, s = (None if a is None else send(a, self.backend) for a in (rows, Y, weight))
+        open_chunks = partial(chunked, X, Y, s, grid, self.normalize)
+        return TrainingSet(classes, intercept, shape, grid, rows.dtype, y, weight, open_chunks)
 
-    def _cluster_learner(
-        self, X: Any, y: Any, sample_weight: Any, checkpoint: Any
-    ) -> Callable[[Watch], Learned]:
-        """The same for dask arrays, whose blocks stay on their workers."""
-        if (self.solver, self.backend, self.max_memory, checkpoint) != ("descent", "numpy", None, None):
-            raise ValueError(
-                "Dask arrays are fitted with solver='descent' and backend='numpy', without checkpoint and "
-                "without max_memory: workers have their own limit."
-            )
-        data = scatter(self, X, y, sample_weight)
+    def _first_atoms(self, G: Array) -> np.ndarray:
+        d = G.shape[0]
+        if self.init == "gaussian":
+            return gaussian_atoms(self.n_atoms, d, self.random_state)
+        leading = leading_filters(fetch(G), min(self.n_atoms, d))
+        more = gaussian_atoms(max(self.n_atoms - d, 0), d, self.random_state)
+        return np.concatenate([leading, more])
+
+    def _keep(self, data: TrainingSet, state: descent.State) -> None:
+        """Assign what a state of the descending solver is to a model."""
         self.classes_, self.intercept_ = data.classes, data.intercept
-        return partial(learn_by_descent, self, parts_on_cluster(self, data), None)
+        self.image_shape_, self.grid_ = data.image_shape, data.grid
+        self.atoms_ = fitted_array(state.Omega).reshape(-1, *atom_shape(data.grid, data.image_shape))
+        self.coef_ = fitted_array(from_contrasts(fetch(state.W).T).T, data.dtype)
+
+    def _lams(self) -> tuple[float, float, float, float]:
+        """λ1 to λ4 as plain numbers."""
+        return float(self.lam1), float(self.lam2), float(self.lam3), float(self.lam4)
 
     def _check_parameters(self) -> None:
         check_number("n_atoms", self.n_atoms, 1, whole=True)
@@ -275,7 +316,10 @@ class DCADL(PatchClassifier):
         check_option("init", self.init, ("gaussian", "pca"))
         check_option("overflow", self.overflow, ("spill", "recompute"))
         check_backend(self.backend)
-        if memory_bytes(self.max_memory) and (self.backend != "numpy" or self.solver == "paper"):
+        if self.max_memory is None:
+            return
+        memory_bytes(self.max_memory)
+        if self.backend != "numpy" or self.solver == "paper":
             raise ValueError(
                 f"max_memory is kept by solver='descent' on backend='numpy'; got solver={self.solver!r}, "
                 f"backend={self.backend!r}. Leave it None there."
@@ -285,22 +329,12 @@ class DCADL(PatchClassifier):
         """The authors classify by plain responses; the codes of the descending solver are shrunk."""
         return 0.0 if self.solver == "paper" else float(self.lam1)
 
-    def _atom_shape(self) -> tuple[int, ...]:
-        return atom_shape(self.grid_, self.image_shape_)
-
-    def _keep(self, state: Any) -> None:
-        atoms = fitted_array(state.Omega)
-        W = fetch(state.W).T
-        W = W if self.solver == "paper" else from_contrasts(W)
-        self.atoms_ = atoms.reshape(-1, *self._atom_shape())
-        self.coef_ = fitted_array(W.T, atoms.dtype)
-
     def _saved(self) -> SavedModel:
         """What a model file must hold for this class."""
         C, m = len(self.classes_), self.n_atoms
         return SavedModel(
             {
-                "atoms_": (m, *self._atom_shape()),
+                "atoms_": (m, *atom_shape(self.grid_, self.image_shape_)),
                 "coef_": (C, self.grid_.p * m),
                 "intercept_": (C,),
                 "objective_": (None,),

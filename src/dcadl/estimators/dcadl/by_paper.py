@@ -1,0 +1,78 @@
+"""Training by Algorithm 1 as its authors ran it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from dcadl.arrays import send
+from dcadl.estimators.base import FitReport, fitted_array
+from dcadl.estimators.validation import Training, grid_of, open_npy, training_data
+from dcadl.ops.patches import Grid, atom_shape, normalised_patches
+from dcadl.solvers import paper
+from dcadl.solvers.loop import Result, iterate, last_value
+
+if TYPE_CHECKING:
+    from dcadl.estimators.dcadl.estimator import DCADL
+
+_DIVERGED = (
+    "solver='paper' has diverged: its codes grew until the ridge lam3/lam2 could not be felt beside them. "
+    "Lower lam2, raise lam3, or use solver='descent', which cannot climb."
+)
+
+
+def fit_by_paper(model: DCADL, X: Any, y: Any, sample_weight: Any, checkpoint: Any) -> DCADL:
+    """Fit a model; its fitted attributes are assigned at the end."""
+    if sample_weight is not None or model.class_weight is not None or checkpoint is not None:
+        raise ValueError(
+            "solver='paper' supports neither weights nor checkpoints; use solver='descent' with "
+            "sample_weight, class_weight or checkpoint."
+        )
+    data = training_data(model, open_npy(X), y)
+    grid = grid_of(model, data.image_shape)
+    report = FitReport(model, model.max_iter + 1, X, y)
+
+    def keep(model: DCADL, state: paper.State) -> None:
+        model.classes_, model.image_shape_, model.grid_ = data.classes, data.image_shape, grid
+        model.intercept_ = np.zeros(len(data.classes), data.rows.dtype)  # the authors have none
+        model.atoms_ = fitted_array(state.Omega).reshape(-1, *atom_shape(grid, data.image_shape))
+        model.coef_ = fitted_array(state.W, data.rows.dtype)
+
+    def watch(t: int, state: paper.State) -> bool:
+        return report.after_pass(lambda model: keep(model, state))
+
+    result = _learn(model, data, grid, watch)
+    keep(model, result.state)
+    model.objective_ = np.asarray(result.state.trace)
+    model.n_iter_ = result.n_iter
+    model.__dict__.pop("_stream", None)  # sums of an earlier stream
+    report.end()
+    return model
+
+
+def _learn(model: DCADL, data: Training, grid: Grid, watch: Callable[[int, paper.State], bool]) -> Result:
+    """Passes from uniform random atoms and classifier, as the authors started them."""
+    rng, (X, _, Y, *_) = check_random_state(model.random_state), data
+    Omega, W = (
+        rng.uniform(size=(model.n_atoms, grid.d)),
+        rng.uniform(size=(Y.shape[1], grid.p * model.n_atoms)),
+    )
+    there, labels, Omega, W = (send(a.astype(X.dtype), model.backend) for a in (X, Y, Omega, W))
+    problem = paper.pose(normalised_patches(there, grid, model.normalize), labels, model._lams())
+    try:
+        result = iterate(
+            partial(paper.step, problem),
+            paper.start(problem, Omega, W),
+            max_iter=model.max_iter + 1,  # the authors' loop runs once more than T
+            tol=0,  # and has no other end
+            watch=watch,
+        )
+    except np.linalg.LinAlgError:
+        raise ValueError(_DIVERGED) from None
+    if not np.isfinite(last_value(result.state)):  # devices give no error
+        raise ValueError(_DIVERGED)
+    return result

@@ -1,0 +1,77 @@
+"""Data that are not loaded: checked at the door, then read a chunk at a time within `max_memory`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from dcadl.arrays import blas_threads
+from dcadl.estimators.dcadl.training import TrainingSet
+from dcadl.estimators.validation import class_numbers, fit_rows, grid_of, readable, sample_weights
+from dcadl.ops.patches import Grid
+from dcadl.solvers.budget import memory_bytes, memory_plan
+from dcadl.solvers.sources import Labels, PatchCutter, StoredChunk, StoredImages
+from dcadl.solvers.spill import CodeStore, KeepingWalk
+from dcadl.solvers.walk import Chunk, SerialWalk, Walk, host_slices, threads
+
+if TYPE_CHECKING:
+    from dcadl.estimators.dcadl.estimator import DCADL
+
+
+def stored_images(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
+    """Training images left where they are."""
+    images, y, shape = _checked(model, X, y)
+    grid = grid_of(model, shape)
+    weight = sample_weights(sample_weight, model.class_weight, y, images.dtype)
+    classes, numbers, intercept = class_numbers(y, weight, images.dtype)
+    labels = Labels(numbers, intercept, weight)
+    return TrainingSet(
+        classes, intercept, shape, grid, images.dtype, y, weight, partial(_parts, model, images, labels, grid)
+    )
+
+
+def _checked(model: DCADL, X: Any, y: Any) -> tuple[StoredImages, np.ndarray, tuple[int, ...]]:
+    if not readable(X):
+        X, y, shape = fit_rows(model, X, y)
+        return StoredImages(X, X.dtype), y, shape
+    if y is None:
+        fit_rows(model, X[:1], y)  # scikit-learn's own words
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    first, _, shape = fit_rows(model, np.zeros((1, *X.shape[1:]), X.dtype), y[:1])
+    return StoredImages(X, first.dtype), y, shape
+
+
+@contextmanager
+def _parts(
+    model: DCADL, images: StoredImages, labels: Labels, grid: Grid
+) -> Iterator[tuple[Sequence[Chunk], Walk]]:
+    """Chunks read when visited; codes, and then patches, kept as far as `max_memory` allows."""
+    itemsize = np.dtype(images.dtype).itemsize
+    slices = host_slices(images.n, grid, itemsize)
+    cut = PatchCutter(grid, model.normalize)
+    chunks: Any = [StoredChunk(images, labels, part, cut, model.backend) for part in slices]
+    limit = memory_bytes(model.max_memory)
+    with ExitStack() as stack:
+        walk: Walk = SerialWalk()
+        if model.backend == "numpy":
+            walk = stack.enter_context(threads(len(slices)))
+        if limit is not None:
+            C = len(labels.intercept)
+            allowed = memory_plan(limit, images.n, grid, model.n_atoms, C, itemsize, blas_threads())
+            if allowed.keep_patches:
+                walk(lambda chunk: (chunk.keep_patches(), ()), chunks)
+            store = stack.enter_context(CodeStore(allowed.code_room))
+            shapes = [(part.stop - part.start, grid.p, model.n_atoms) for part in slices]
+            places = store.places(shapes, images.dtype)
+            walk = KeepingWalk(walk, places, recompute=model.overflow == "recompute")
+        yield chunks, walk
