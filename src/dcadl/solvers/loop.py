@@ -49,9 +49,10 @@ def iterate(
 ) -> Result:
     """Repeat `step` until a pass changes the objective by less than `tol` of itself, or `watch` says stop.
 
-    The objective is the last entry of the state's `trace`. `begin` is a state, or the `Progress` of a loop that was interrupted: its passes are counted and its last
-    change is judged as if there had been no interruption. `tol=0` makes exactly `max_iter` passes, however
-    the objective moves: a change that is rounding must not end them.
+    The objective is the last entry of the state's `trace`. `begin` is a state, or the `Progress` of a loop
+    that was interrupted: its passes are counted and its last change is judged as if there had been no
+    interruption. `tol=0` makes exactly `max_iter` passes, however the objective moves: a change that is
+    rounding must not end them.
     """
     state, n_iter, before, change = begin if isinstance(begin, Progress) else Progress(begin)
     while n_iter < max_iter and not _settled(change, tol):
