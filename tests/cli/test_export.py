@@ -77,3 +77,38 @@ def test_a_web_page_is_written_with_calibrated_probabilities(call, model, folder
     assert "Calibrated probabilities." in text
     assert 'data-ink="light"' in text
     assert "<h1>stripes</h1>" in text
+
+
+@pytest.mark.parametrize("ending", ["md", "html"])
+def test_a_card_tells_what_the_fit_knew(call, model, folder, tmp_path, ending):
+    path = tmp_path / f"card.{ending}"
+
+    result = call("card", model, "-o", path, "--data", folder)
+
+    assert result.exit_code == 0, result.output
+    text = path.read_text()
+    for words in ("stripes", "smallest class", "across", "Measured on 36 samples", "BSD-3-Clause"):
+        assert words in text
+
+
+def test_a_card_is_markdown_or_html(refused, model, tmp_path):
+    assert ".md or .html" in refused("card", model, "-o", tmp_path / "card.pdf")
+
+
+def test_the_accuracy_of_a_holdout_is_in_the_model_file(call, folder, tmp_path):
+    path = tmp_path / "m.safetensors"
+
+    result = call("fit", folder, "-o", path, "--method", "patch-ridge", "--patch", 6, "--holdout", 0.25)
+
+    training = dcadl.load(path).training_
+    assert f"accuracy: {training['accuracy']:.2%} of {training['tested_on']} samples" in result.stdout
+    assert training["samples"] + training["tested_on"] == 36
+
+
+def test_another_fit_forgets_what_was_known_of_the_first(model, arrays):
+    loaded = dcadl.load(model)
+    assert loaded.training_["samples"] == 36
+
+    loaded.set_params(max_iter=1).fit(arrays[0], arrays[1])
+
+    assert not hasattr(loaded, "training_")

@@ -7,6 +7,7 @@ try:
     import typer
 
     from dcadl.cli.bench import bench, report, tune
+    from dcadl.cli.card import card
     from dcadl.cli.data import data_app, features
     from dcadl.cli.demo import demo
     from dcadl.cli.evaluate import evaluate
@@ -28,7 +29,7 @@ app = InterruptibleApp(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (demo, fit, predict, evaluate, info, export, serve, features, bench, tune, report):
+for command in (demo, fit, predict, evaluate, info, card, export, serve, features, bench, tune, report):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

@@ -113,7 +113,8 @@ def fit(
         parts = _split(samples, holdout, per_class, seed)
         with on_cluster(dask, workers) as spread:
             seconds = _train(model, samples, parts.train, spread, _fit_options(cls, checkpoint))
-        model.save(output)
+        model.training_ = training_record(samples.y[parts.train], data, seed)
+        model.save(output)  # before it is judged: what was learned is safe
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
         _report(model, samples, parts, seconds, output)
@@ -125,6 +126,23 @@ def check_output(path: Path) -> None:
         raise ValueError(f"--output must name a file; {path} is a folder.")
     if not path.resolve().parent.is_dir():
         raise ValueError(f"folder of --output not found: {path.resolve().parent}")
+
+
+def training_record(y: Any, data: str, seed: int) -> dict[str, Any]:
+    """What a model card says of the training run. No times: the same run twice gives the same file."""
+    from collections import Counter
+
+    from dcadl import __version__
+
+    counts = Counter(y.tolist())
+    return {
+        "data": Path(data).name,
+        "samples": len(y),
+        "smallest_class": min(counts.values()),
+        "largest_class": max(counts.values()),
+        "seed": seed,
+        "dcadl_version": __version__,
+    }
 
 
 def _seeded(cls: type, seed: int) -> dict[str, Any]:
@@ -188,6 +206,11 @@ def _report(model: Any, samples: Labelled, parts: Parts, seconds: float, output:
         f"{len(model.classes_)} classes{passes}, {seconds:.2f} s"
     )
     if parts.test is not None:
-        accuracy = model.score(samples.X[parts.test], samples.y[parts.test])
-        typer.echo(f"accuracy: {accuracy:.2%} of {len(samples.y[parts.test])} samples not trained on")
+        accuracy, tested = (
+            model.score(samples.X[parts.test], samples.y[parts.test]),
+            len(samples.y[parts.test]),
+        )
+        typer.echo(f"accuracy: {accuracy:.2%} of {tested} samples not trained on")
+        model.training_ |= {"accuracy": round(float(accuracy), 6), "tested_on": tested}
+        model.save(output)
     typer.echo(f"saved: {output} ({size_text(output.stat().st_size)})")

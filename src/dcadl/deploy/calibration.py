@@ -14,6 +14,16 @@ from dcadl.deploy.reference import run
 LOG_RANGE = (-7.0, 7.0)  # of the temperature's natural logarithm
 
 
+BINS = 10
+
+
+def expected_calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
+    """How far confidence and accuracy lie apart on average, over ten bins of equal width."""
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    gaps = np.bincount(bins, weights=confidence - right, minlength=BINS)
+    return float(np.abs(gaps).sum() / len(confidence))
+
+
 def with_temperature(program: Program, X: Any, y: Any) -> Program:
     """The program with the temperature of least log loss on (X, y), which training must not have seen."""
     place = np.searchsorted(program.classes, y).clip(max=len(program.classes) - 1)

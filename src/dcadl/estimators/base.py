@@ -39,6 +39,7 @@ def fitting(fit: Callable[Concatenate[Model, P], Model]) -> Callable[Concatenate
     @wraps(fit)
     def all_or_nothing(self: Model, *args: P.args, **kwargs: P.kwargs) -> Model:
         before = dict(vars(self))
+        self.__dict__.pop("training_", None)  # it tells of the fit before this one
         try:
             with one_blas_thread():
                 return with_teardown(self, *args, **kwargs)
@@ -75,6 +76,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     image_shape_: tuple[int, ...]
     n_features_in_: int
     n_iter_: int
+    training_: dict[str, Any]  # what `dcadl fit` knew of the data; kept in model files
     max_iter: int
 
     def predict(self, X: Any) -> np.ndarray:

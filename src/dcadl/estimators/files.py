@@ -43,6 +43,8 @@ def save(model: Classifier, path: str | os.PathLike[str]) -> None:
             NAMES_IN_FILES.get(name, name): _plain(name, getattr(model, name)) for name in layout.values
         },
     }
+    if hasattr(model, "training_"):
+        header["training"] = model.training_
     arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in layout.arrays}
     try:
         _check_arrays(layout, arrays)
@@ -110,6 +112,8 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Classifie
     _check_arrays(layout, arrays)
     for key, value in arrays.items():
         setattr(model, key, value)
+    if "training" in header:
+        model.training_ = dict(header["training"])
     return model
 
 

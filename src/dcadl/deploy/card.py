@@ -1,0 +1,152 @@
+"""Model cards: what a model is, what it was trained on, how well it does, and what it cannot do."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dcadl import __version__
+from dcadl.deploy.calibration import expected_calibration_error
+from dcadl.deploy.operations import Program
+from dcadl.deploy.reference import softmax
+from dcadl.deploy.translate import facts_of, operations_of
+from dcadl.deploy.web_page import atoms_of
+
+MOST_CONFUSED = 5
+TILE = 40  # pixels of a filter's side in the picture
+PER_ROW = 12
+
+
+class Measured(NamedTuple):
+    """How a model does on samples that it was not trained on."""
+
+    data: str
+    n: int
+    accuracy: float
+    calibration_error: float
+    confused: list[tuple[str, str, int]]  # true class, answer, how often
+
+
+def measure(model: Any, X: Any, y: Any, data: str) -> Measured:
+    """Accuracy, calibration error and the classes most often taken for one another."""
+    y, found = np.asarray(y), np.asarray(model.predict(X))
+    pairs, counts = np.unique(
+        np.stack([y[y != found].astype(str), found[y != found].astype(str)]), axis=1, return_counts=True
+    )
+    order = np.argsort(-counts, kind="stable")[:MOST_CONFUSED]
+    confused = [(str(pairs[0, i]), str(pairs[1, i]), int(counts[i])) for i in order]
+    error = expected_calibration_error(_confidence(model, X), y == found)
+    return Measured(data, len(y), float(np.mean(y == found)), error, confused)
+
+
+def card(
+    model: Any, name: str, *, size: int, measured: Measured | None = None, licence: str | None = None
+) -> str:
+    """
+    The model card in Markdown.
+
+    Parameters
+    ----------
+    model : a fitted classifier of this package
+    name : the card's heading
+    size : bytes of the model file
+    measured : what `measure` found, or None
+    licence : licence of the training data, or None where it is not known
+    """
+    environment = Environment(
+        loader=PackageLoader("dcadl.deploy", "templates"),
+        autoescape=False,  # Markdown, not HTML: `_text` escapes
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_text,
+    )
+    try:
+        program: Program | None = operations_of(model)
+    except ValueError:
+        program = None
+    facts = facts_of(model)
+    return environment.get_template("card.md").render(
+        name=name,
+        version=__version__,
+        method=facts["method"],
+        summary=(type(model).__doc__ or "").strip().partition("\n")[0],
+        classes=[str(label) for label in model.classes_],
+        shape=" × ".join(map(str, model.image_shape_)),
+        pictures=len(model.image_shape_) > 1,
+        parameters=facts["parameters"],
+        calibrated=facts["calibrated"],
+        training=_training(facts.get("training", {})),
+        expected=getattr(model, "expected_accuracy_", None),
+        measured=measured,
+        numbers=_numbers(model),
+        size=size,
+        atoms=None if program is None else _Raw(_atoms_picture(program)),
+        licence=licence,
+    )
+
+
+def as_html(markdown: str, title: str) -> str:
+    """The card as one HTML page."""
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    environment = Environment(loader=PackageLoader("dcadl.deploy", "templates"), autoescape=True)
+    return environment.get_template("card.html").render(title=title, body=body)
+
+
+class _Raw(str):
+    """Text that is Markdown already."""
+
+
+def _text(value: Any) -> Any:
+    """A value inside Markdown: what could be markup there is escaped, and it stays on its line."""
+    if isinstance(value, _Raw) or not isinstance(value, str):
+        return value
+    one_line = re.sub(r"\s*[\r\n]+\s*", " ", value)
+    return "".join(f"\\{c}" if c in "\\`*_[]<>#|&!~" else c for c in one_line)
+
+
+def _confidence(model: Any, X: Any) -> np.ndarray:
+    """The share that a model gives its answer."""
+    if hasattr(model, "predict_proba"):
+        return np.asarray(model.predict_proba(X)).max(axis=1)
+    scores = np.asarray(model.decision_function(X))
+    scores = np.stack([-scores / 2, scores / 2], axis=1) if scores.ndim == 1 else scores
+    return softmax(scores, float(getattr(model, "temperature_", 1.0))).max(axis=1)
+
+
+def _training(record: Mapping[str, Any]) -> dict[str, str]:
+    """What the training run wrote down, in words."""
+    return {key.replace("_", " "): str(value) for key, value in record.items()}
+
+
+def _numbers(model: Any) -> int:
+    return sum(value.size for name in model._saved().arrays if (value := getattr(model, name)) is not None)
+
+
+def _atoms_picture(program: Program) -> str:
+    """The filters as a picture inside the text; empty where there are none to see."""
+    from PIL import Image
+
+    atoms = atoms_of(program)
+    m, h, w, c = atoms.shape
+    if m == 0 or min(h, w) < 2:
+        return ""
+    most = np.abs(atoms).max(axis=(1, 2, 3), keepdims=True)
+    grey = np.rint(127.5 + 127.5 * atoms / np.where(most > 0, most, 1)).astype(np.uint8)
+    rows, across = -(-m // PER_ROW), min(m, PER_ROW)
+    zoom = max(1, TILE // max(h, w))
+    sheet = Image.new("RGB", (across * (w * zoom + 2), rows * (h * zoom + 2)), "white")
+    for i, atom in enumerate(grey):
+        tile = Image.fromarray(atom[..., 0] if c != 3 else atom).resize((w * zoom, h * zoom), 0)
+        sheet.paste(tile, ((i % PER_ROW) * (w * zoom + 2), (i // PER_ROW) * (h * zoom + 2)))
+    file = io.BytesIO()
+    sheet.save(file, "png")
+    return f"![{m} filters](data:image/png;base64,{base64.b64encode(file.getvalue()).decode()})"
