@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dcadl.arrays.threads import one_blas_thread
+from dcadl.arrays import one_blas_thread
 from dcadl.data.errors import FewWordsError
 from dcadl.data.mat import read_arrays
 from dcadl.data.npz import write_npz
