@@ -79,12 +79,12 @@ def test_stride_defaults_to_half_a_patch():
     ("arguments", "message"),
     [
         (((8, 8), 12), r"patch_shape must fit in image_shape; got \(12, 12\) in \(8, 8\)"),
-        (((8, 8), 0), "patch_shape must be 2 whole number"),
-        (((8, 8), (2, 2, 2)), "patch_shape must be 2 whole number"),
-        (((8, 8), 2, -1), "stride must be 2 whole number"),
-        (((8, 8), 2.5), "patch_shape must be 2 whole number"),
-        (((8, 8), "large"), "patch_shape must be whole numbers"),
-        (((8, 8, 3, 2), 2), "image_shape must be 1 or 2 or 3 whole number"),
+        (((8, 8), 0), "patch_shape must be 2 integer"),
+        (((8, 8), (2, 2, 2)), "patch_shape must be 2 integer"),
+        (((8, 8), 2, -1), "stride must be 2 integer"),
+        (((8, 8), 2.5), "patch_shape must be 2 integer"),
+        (((8, 8), "large"), "patch_shape must be integers"),
+        (((8, 8, 3, 2), 2), "image_shape must be 1 or 2 or 3 integer"),
     ],
 )
 def test_a_grid_that_cannot_be_laid_says_why(arguments, message):

@@ -170,9 +170,9 @@ class ADLSVM(CodingClassifier):
     def _check_parameters(self) -> None:
         for name in ("n_atoms", "sparsity"):
             if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), 1, whole=True)
+                check_number(name, getattr(self, name), 1, integer=True)
         check_option("penalty", self.penalty, ("l0", "l1"))
-        check_number("max_iter", self.max_iter, 1, whole=True)
+        check_number("max_iter", self.max_iter, 1, integer=True)
         check_number("lam1", self.lam1, 0)
         check_number("tol", self.tol, 0)
         check_number("beta", self.beta, 0, above=True)

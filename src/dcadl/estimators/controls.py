@@ -143,7 +143,7 @@ class RandomAtoms(PatchClassifier):
         return self
 
     def _check_parameters(self) -> None:
-        check_number("n_atoms", self.n_atoms, 1, whole=True)
+        check_number("n_atoms", self.n_atoms, 1, integer=True)
         check_number("lam1", self.lam1, 0)
         check_number("lam", self.lam, 0, above=True)
         check_backend(self.backend)

@@ -178,7 +178,7 @@ class ConvNet(Classifier):
         if self.n_layers not in (1, 3):
             raise ValueError(f"n_layers must be 1 or 3; got {self.n_layers!r}.")
         for name in ("n_filters", "batch_size", "max_iter"):
-            check_number(name, getattr(self, name), 1, whole=True)
+            check_number(name, getattr(self, name), 1, integer=True)
         for name in ("lam1", "momentum", "weight_decay"):
             check_number(name, getattr(self, name), 0)
         check_number("learning_rate", self.learning_rate, 0, above=True)

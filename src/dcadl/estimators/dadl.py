@@ -178,7 +178,7 @@ class DADL(CodingClassifier):
         for name in ("lam1", "lam2", "tol"):
             check_number(name, getattr(self, name), 0)
         for name in ("n_neighbors", "max_iter", "inner_iter"):
-            check_number(name, getattr(self, name), 1, whole=True)
+            check_number(name, getattr(self, name), 1, integer=True)
         if not isinstance(self.threshold, bool | np.bool_):
             raise ValueError(f"threshold must be True or False; got {self.threshold!r}.")
         check_backend(self.backend)

@@ -136,8 +136,8 @@ class DPL(Classifier):
         return unit_rows(np.pad(X, ((0, 0), (0, 1)), constant_values=self.intercept))
 
     def _check_parameters(self) -> None:
-        check_number("n_atoms", self.n_atoms, 1, whole=True)
-        check_number("max_iter", self.max_iter, 1, whole=True)
+        check_number("n_atoms", self.n_atoms, 1, integer=True)
+        check_number("max_iter", self.max_iter, 1, integer=True)
         check_number("tol", self.tol, 0)
         for name in ("lam", "intercept"):
             check_number(name, getattr(self, name), 0)

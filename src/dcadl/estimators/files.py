@@ -86,7 +86,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     version = header.get("format")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ValueError(
-            f"{path} is not a usable dcadl model: its format must be a whole number; got {version!r}."
+            f"{path} is not a usable dcadl model: its format must be an integer; got {version!r}."
         )
     if version > FORMAT:
         raise ValueError(f"{path} has format {version}; this dcadl reads up to {FORMAT}. Upgrade dcadl.")

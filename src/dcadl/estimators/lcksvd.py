@@ -154,7 +154,7 @@ class LCKSVD(CodingClassifier):
 
     def _check_parameters(self) -> None:
         for name in ("n_atoms", "sparsity", "init_iter", "max_iter"):
-            check_number(name, getattr(self, name), 1, whole=True)
+            check_number(name, getattr(self, name), 1, integer=True)
         if self.variant not in (1, 2):
             raise ValueError(f"variant must be 1 (LC-KSVD1) or 2 (LC-KSVD2); got {self.variant!r}.")
         check_number("alpha", self.alpha, 0, above=True)

@@ -175,7 +175,7 @@ class PCANet(CodingClassifier):
                 f"n_filters must be one number, or one for each of {self.n_stages} stages; got {given}."
             )
         for count in given:
-            check_number("n_filters", count, 1, whole=True)
+            check_number("n_filters", count, 1, integer=True)
         if given[-1] > MOST_FILTERS:
             raise ValueError(
                 f"n_filters must be at most {MOST_FILTERS} in the last stage, whose histograms have "
@@ -184,7 +184,7 @@ class PCANet(CodingClassifier):
         return given
 
     def _check_parameters(self) -> None:
-        check_number("n_stages", self.n_stages, 1, whole=True)
+        check_number("n_stages", self.n_stages, 1, integer=True)
         if self.n_stages > 2:
             raise ValueError(f"n_stages must be 1 or 2; got {self.n_stages}.")
         self._counts()
@@ -193,7 +193,7 @@ class PCANet(CodingClassifier):
             raise ValueError(f"block_overlap must be less than 1; got {self.block_overlap}.")
         check_option("centre", self.centre, ("patch", "dataset", None))
         check_number("C", self.C, 0, above=True)
-        check_number("max_iter", self.max_iter, 1, whole=True)
+        check_number("max_iter", self.max_iter, 1, integer=True)
 
     def _blocks(self, image_shape: tuple[int, ...]) -> Grid:
         """Where the histograms' blocks lie on a map."""
@@ -233,7 +233,7 @@ def _filter_grid(shape: tuple[int, ...], filter_shape: Any) -> Grid:
         cut = [min(side, size) for side, size in zip(given, sizes, strict=True)]
     except (TypeError, ValueError):
         raise ValueError(
-            f"filter_shape must be {len(sizes)} whole number(s) for samples of shape {shape}; "
+            f"filter_shape must be {len(sizes)} integer(s) for samples of shape {shape}; "
             f"got {filter_shape!r}."
         ) from None
     return patch_grid(shape, cut, 1, name="filter_shape")

@@ -169,9 +169,9 @@ class SADL(CodingClassifier):
 
     def _check_parameters(self) -> None:
         if self.n_atoms is not None:
-            check_number("n_atoms", self.n_atoms, 1, whole=True)
+            check_number("n_atoms", self.n_atoms, 1, integer=True)
         for name in ("block_size", "max_iter"):
-            check_number(name, getattr(self, name), 1, whole=True)
+            check_number(name, getattr(self, name), 1, integer=True)
         for name in ("gamma1", "gamma2", "delta1", "delta2", "lam4"):
             check_number(name, getattr(self, name), 0, above=True)
         for name in ("lam1", "tol"):

@@ -153,12 +153,12 @@ def grid_of(estimator: OnPatches, shape: tuple[int, ...]) -> Grid:
     return patch_grid(shape, estimator.patch_shape, estimator.stride)
 
 
-def check_number(name: str, value: Any, low: float, *, whole: bool = False, above: bool = False) -> None:
+def check_number(name: str, value: Any, low: float, *, integer: bool = False, above: bool = False) -> None:
     """Refuse what is not a finite number of at least (or, with `above`, more than) `low`."""
-    kind = Integral if whole else Real
+    kind = Integral if integer else Real
     fits = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
     if not fits or value < low or (above and value == low):
-        what = "a whole number" if whole else "a number"
+        what = "an integer" if integer else "a number"
         bound = "more than" if above else "at least"
         raise ValueError(f"{name} must be {what} of {bound} {low:g}; got {value!r}.")
 

@@ -9,7 +9,7 @@ from dcadl.ops.patches import Grid, patch_table
 
 
 def binary_codes(maps: Array, floor: Array | float = 0.0) -> Array:
-    """T = Σ_l 2^(L−l)·1[map_l > floor], (n, pixels, L) → whole numbers (n, pixels), the first map highest."""
+    """T = Σ_l 2^(L−l)·1[map_l > floor], (n, pixels, L) → integers (n, pixels), the first map highest."""
     xp = array_namespace(maps)
     L = maps.shape[-1]
     # float32 counts exactly up to 2²⁴; a product is much faster than a sum over the short last axis

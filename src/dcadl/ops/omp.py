@@ -16,7 +16,7 @@ ROUNDING = 16  # a residual or pivot of fewer units of rounding is nothing
 class SparseCodes(NamedTuple):
     """Codes of n samples: `value[i, t]` belongs to atom `atom[i, t]`; a pursuit that stopped leaves zeros."""
 
-    atom: Array  # (n, T) whole numbers
+    atom: Array  # (n, T) integers
     value: Array  # (n, T)
 
 

@@ -161,8 +161,8 @@ def _positive_ints(value: Any, name: str, lengths: tuple[int, ...]) -> tuple[int
         found = tuple(int(v) for v in value)
         whole = all(int(v) == v for v in value)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be whole numbers; got {value!r}.") from None
+        raise ValueError(f"{name} must be integers; got {value!r}.") from None
     if not whole or len(found) not in lengths or min(found, default=0) < 1:
         expected = " or ".join(str(length) for length in lengths)
-        raise ValueError(f"{name} must be {expected} whole number(s) of at least 1; got {value!r}.")
+        raise ValueError(f"{name} must be {expected} integer(s) of at least 1; got {value!r}.")
     return found

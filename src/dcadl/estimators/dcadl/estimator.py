@@ -303,8 +303,8 @@ class DCADL(PatchClassifier):
         return float(self.lam1), float(self.lam2), float(self.lam3), float(self.lam4)
 
     def _check_parameters(self) -> None:
-        check_number("n_atoms", self.n_atoms, 1, whole=True)
-        check_number("max_iter", self.max_iter, 1, whole=True)
+        check_number("n_atoms", self.n_atoms, 1, integer=True)
+        check_number("max_iter", self.max_iter, 1, integer=True)
         check_number("tol", self.tol, 0)
         check_number("lam2", self.lam2, 0, above=True)
         for name in ("lam1", "lam3", "lam4"):
