@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from after_passes import AfterPasses
+from small_models import NAMES, small
 
 import dcadl
 from dcadl.ops.patches import responses
 
-SMALL = {
-    "n_atoms": 12,
-    "patch_shape": 4,
-    "stride": 2,
-    "max_iter": 2,
-    "tol": 0,
-    "init_iter": 2,
-    "sparsity": 3,
-    "n_filters": 4,
-    "filter_shape": 3,
-    "random_state": 0,
-}
-NEEDS_TORCH = {"ConvNet"} if importlib.util.find_spec("torch") is None else set()
-NAMES = sorted(set(dcadl.estimators.__all__) - NEEDS_TORCH)
 every_method = pytest.mark.parametrize("name", NAMES)
-
-
-def small(name):
-    """The method with little work to do."""
-    model = getattr(dcadl, name)()
-    return model.set_params(**{key: value for key, value in SMALL.items() if key in model.get_params()})
-
-
-@pytest.fixture(scope="module")
-def fitted(digits):
-    """Every method, fitted to the same digits."""
-    X, y = digits
-    return {name: small(name).fit(X[:120], y[:120]) for name in NAMES}
 
 
 def interrupt(*_):

@@ -194,14 +194,18 @@ class ADLSVM(CodingClassifier):
     def _n_features_out(self) -> int:
         return len(self.atoms_)
 
+    def _check_fitted(self) -> None:
+        check_number("sparsity_", self.sparsity_, 1, integer=True)
+
     def _saved(self) -> SavedModel:
+        m = self.n_atoms or "n_atoms"
         machines = 1 if len(self.classes_) == 2 else len(self.classes_)
         return SavedModel(
             {
-                "atoms_": (self.n_atoms, self.n_features_in_),
-                "coef_": (machines, self.n_atoms),
+                "atoms_": (m, self.n_features_in_),
+                "coef_": (machines, m),
                 "intercept_": (machines,),
-                "objective_": (None,),
+                "objective_": ("passes",),
             },
             ("sparsity_", "n_iter_", "n_features_in_", "image_shape_"),
         )

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dcadl.arrays import Array, array_namespace, fetch, one_blas_thread
 from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.prediction import coded, in_memory, in_parts, on_backend, shrunken
+from dcadl.estimators.prediction import coded, finite_scores, in_memory, in_parts, on_backend, shrunken
 from dcadl.estimators.validation import Training, open_npy, predict_rows
 from dcadl.ops.codes import by_image, respond
 from dcadl.ops.patches import Grid, responses, unit_rows
@@ -95,8 +95,8 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         X = self._opened(X)
         if not in_memory(X):
             return in_parts(self.predict, X, None, self.classes_.dtype)
-        with one_blas_thread():
-            scores = self._scores(predict_rows(self, X, self.image_shape_))
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            scores = finite_scores(self._scores(predict_rows(self, X, self.image_shape_)))
         # Only the number of the class comes home from a device.
         return self.classes_[fetch(array_namespace(scores).argmax(scores, axis=1))]
 
@@ -110,8 +110,8 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         X, C = self._opened(X), len(self.classes_)
         if not in_memory(X):
             return in_parts(self.decision_function, X, None if C == 2 else C)
-        with one_blas_thread():
-            scores = fetch(self._scores(predict_rows(self, X, self.image_shape_)))
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            scores = fetch(finite_scores(self._scores(predict_rows(self, X, self.image_shape_))))
         return scores[:, 1] - scores[:, 0] if C == 2 else scores
 
     def save(self, path: Any) -> None:
@@ -149,6 +149,9 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _saved(self) -> SavedModel:
         """What a model file must hold for this class."""
         raise NotImplementedError
+
+    def _check_fitted(self) -> None:
+        """Refuse fitted values that no fit gives: shapes are right already, values may not be."""
 
     def _fit_by_passes(
         self,

@@ -190,12 +190,12 @@ class ConvNet(Classifier):
 
     def _saved(self) -> SavedModel:
         C, m, grid = len(self.classes_), self.n_filters, self.grid_
-        arrays: dict[str, tuple[int | None, ...]] = {
+        arrays: dict[str, tuple[int | str, ...]] = {
             "filters_": (m, grid.d),
             "filter_bias_": (m,),
             "coef_": (C, grid.p * m),
             "intercept_": (C,),
-            "objective_": (None,),
+            "objective_": ("passes",),
         }
         if self.n_layers > 1:
             k = convnet.KERNEL

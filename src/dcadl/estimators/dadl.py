@@ -11,10 +11,11 @@ from sklearn.metrics import pairwise_distances_chunked
 from dcadl.arrays import Array, check_backend, fetch, send
 from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
+from dcadl.estimators.loaded import check_class_numbers
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import Training, check_number, training_data
 from dcadl.ops.patches import unit_rows
-from dcadl.ops.targets import hybrid_codes
+from dcadl.ops.targets import code_sizes, hybrid_codes
 from dcadl.ops.threshold import hard_threshold
 from dcadl.solvers import dadl
 
@@ -187,15 +188,22 @@ class DADL(CodingClassifier):
     def _n_features_out(self) -> int:
         return len(self.atoms_)
 
+    def _check_fitted(self) -> None:
+        C, n_features = len(self.classes_), self.n_features_in_
+        check_class_numbers("code_classes_", self.code_classes_, C)
+        if len(np.unique(self.code_classes_)) < C:
+            raise ValueError(f"code_classes_ must hold every number from 0 to {C - 1}")
+        if self.sparsity_ != code_sizes(C, n_features).sparsity:
+            raise ValueError(f"sparsity_ must follow from the classes and values; got {self.sparsity_!r}")
+
     def _saved(self) -> SavedModel:
-        targets = hybrid_codes(len(self.classes_), self.n_features_in_)
-        r = targets.codes.shape[1]
+        r = code_sizes(len(self.classes_), self.n_features_in_).length
         return SavedModel(
             {
                 "atoms_": (r, self.n_features_in_),
-                "codes_": (None, r),
-                "code_classes_": (None,),
-                "objective_": (None,),
+                "codes_": ("samples", r),
+                "code_classes_": ("samples",),
+                "objective_": ("passes",),
             },
             ("sparsity_", "n_iter_", "n_features_in_", "image_shape_"),
         )

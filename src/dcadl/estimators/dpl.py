@@ -153,5 +153,7 @@ class DPL(Classifier):
 
     def _saved(self) -> SavedModel:
         pair = len(self.classes_), self.n_atoms, self.n_features_in_ + (self.intercept != 0)
-        arrays = {"atoms_": pair, "projections_": pair, "objective_": (None,)}
-        return SavedModel(arrays, ("n_iter_", "n_features_in_", "image_shape_"))
+        return SavedModel(
+            {"atoms_": pair, "projections_": pair, "objective_": ("passes",)},
+            ("n_iter_", "n_features_in_", "image_shape_"),
+        )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,11 +14,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from dcadl.atomic import write_atomically
-from dcadl.ops.patches import Grid
+from dcadl.estimators.loaded import (
+    check_parameters_of,
+    check_shapes,
+    finite_array,
+    is_integer,
+    one_line,
+    set_values,
+)
 
 if TYPE_CHECKING:
     from dcadl.estimators.base import Classifier
 
+LONGEST_HEADER = 10_000_000  # characters: a header of a thousand classes has some ten thousand
 FORMAT = 1  # raised when an older reader could not understand a newer file
 NAMES_IN_FILES = {"image_shape_": "_image_shape"}  # attributes that had another name when format 1 was made
 
@@ -25,7 +34,7 @@ NAMES_IN_FILES = {"image_shape_": "_image_shape"}  # attributes that had another
 class SavedModel(NamedTuple):
     """What an estimator keeps in a file: arrays with the shapes they must have, and plain values."""
 
-    arrays: Mapping[str, tuple[int | None, ...]]  # None: any length
+    arrays: Mapping[str, tuple[int | str, ...]]  # a name: any length, the same wherever it is named
     values: tuple[str, ...]
 
 
@@ -47,7 +56,9 @@ def save(model: Classifier, path: str | os.PathLike[str]) -> None:
         header["training"] = model.training_
     arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in layout.arrays}
     try:
-        _check_arrays(layout, arrays)
+        check_shapes(layout.arrays, {name: array.shape for name, array in arrays.items()})
+        for name, array in arrays.items():
+            finite_array(name, array)
     except ValueError as error:
         raise ValueError(
             f"The model is not as its parameters say: {error}. Were they set after fit?"
@@ -56,44 +67,56 @@ def save(model: Classifier, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Classifier:
-    """The model that `save` wrote to `path`."""
-    header, arrays = _read(Path(path))
-    try:
-        return _rebuild(header, arrays)
-    except ValueError as error:
-        raise ValueError(f"{path} is not a usable dcadl model: {error}") from None
-    except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
-        raise ValueError(f"{path} is not a usable dcadl model: its header is damaged ({error!r}).") from None
+    """The model that `save` wrote to `path`.
+
+    A file may come from anywhere: everything in its header is checked before it is used, and nothing of a
+    size that the header alone names is allocated. Whatever is wrong is one ValueError.
+    """
+    with _opened(Path(path)) as (file, header):
+        return _rebuild(file, header)
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Format, class, parameters and class names of a model file."""
-    return _read(Path(path))[0]
+    with _opened(Path(path)) as (_, header):
+        return header
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The file and its header; every error while it is open becomes a ValueError that names the file."""
     if not path.is_file():
         raise ValueError(f"There is no model file {path}; save one with model.save(...) or `dcadl fit`.")
     try:
         with safe_open(path, framework="numpy") as file:
-            text = (file.metadata() or {}).get("dcadl")
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        header = None if text is None else json.loads(text)
-    except (SafetensorError, ValueError, OSError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged or no safetensors file: {error}") from None
+            yield file, _header_of(file)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged or no safetensors file: {one_line(error)}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is not a usable dcadl model: {one_line(error)}") from None
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError, OSError) as error:
+        what = one_line(repr(error))
+        raise ValueError(f"{path} is not a usable dcadl model: its header is damaged ({what}).") from None
+
+
+def _header_of(file: Any) -> dict[str, Any]:
+    text = (file.metadata() or {}).get("dcadl")
+    if text is None:
+        raise ValueError("it is a safetensors file, but not one of dcadl's models")
+    if len(text) > LONGEST_HEADER:
+        raise ValueError(f"its header has {len(text)} characters; at most {LONGEST_HEADER} are read")
+    header = json.loads(text, parse_constant=_no_constant)
     if not isinstance(header, dict):
-        raise ValueError(f"{path} is a safetensors file, but not one of dcadl's models.")
+        raise ValueError("its header is not a JSON object")
     version = header.get("format")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise ValueError(
-            f"{path} is not a usable dcadl model: its format must be an integer; got {version!r}."
-        )
+    if not is_integer(version) or version < 1:
+        raise ValueError(f"its format must be an integer; got {version!r}")
     if version > FORMAT:
-        raise ValueError(f"{path} has format {version}; this dcadl reads up to {FORMAT}. Upgrade dcadl.")
-    return header, arrays
+        raise ValueError(f"it has format {version}; this dcadl reads up to {FORMAT}. Upgrade dcadl.")
+    return header
 
 
-def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Classifier:
+def _rebuild(file: Any, header: dict[str, Any]) -> Classifier:
     from dcadl import estimators  # here: the classes themselves import this module
 
     name = header["class"]
@@ -101,31 +124,27 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Classifie
         raise ValueError(f"it holds a {name!r}, which this dcadl does not know")
     cls = getattr(estimators, name)
     model = cls(**{key: _unplain(key, value) for key, value in header["params"].items()})
+    check_parameters_of(model)
     model.classes_ = _labels_in(header["classes"])
     attributes = {name: attribute for attribute, name in NAMES_IN_FILES.items()}
     values = {attributes.get(key, key): _tuples(value) for key, value in header["values"].items()}
-    for key, value in values.items():
-        setattr(model, key, Grid(*value) if key == "grid_" else value)
+    set_values(model, values)
     layout = model._saved()
     if set(values) != set(layout.values):
         raise ValueError(f"it must hold the values {sorted(layout.values)}; got {sorted(values)}")
-    _check_arrays(layout, arrays)
-    for key, value in arrays.items():
-        setattr(model, key, value)
+    check_shapes(layout.arrays, {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()})  # noqa: SIM118
+    for key in layout.arrays:
+        setattr(model, key, finite_array(key, file.get_tensor(key)))
+    model._check_fitted()
     if "training" in header:
-        model.training_ = dict(header["training"])
+        if not isinstance(header["training"], dict):
+            raise ValueError(f"what it says of its training must be an object; got {header['training']!r}")
+        model.training_ = header["training"]
     return model
 
 
-def _check_arrays(layout: SavedModel, arrays: dict[str, np.ndarray]) -> None:
-    if set(arrays) != set(layout.arrays):
-        raise ValueError(f"it must hold the arrays {sorted(layout.arrays)}; got {sorted(arrays)}")
-    for name, shape in layout.arrays.items():
-        found = arrays[name].shape
-        if len(found) != len(shape) or any(s not in (None, f) for s, f in zip(shape, found)):
-            raise ValueError(f"{name} must have shape {shape}; got {found}")
-        if not np.isfinite(arrays[name]).all():
-            raise ValueError(f"{name} holds NaN or infinity")
+def _no_constant(name: str) -> None:
+    raise ValueError(f"its header holds {name}, which is no number")
 
 
 def _labels_out(classes: np.ndarray) -> dict[str, Any]:
@@ -139,8 +158,17 @@ def _labels_in(saved: dict[str, Any]) -> np.ndarray:
     dtype = saved["dtype"]
     if dtype != "str" and np.dtype(dtype).kind not in "iufb":
         raise ValueError(f"class labels of dtype {dtype!r} are not supported")
-    classes = np.array(saved["labels"], dtype=str if dtype == "str" else dtype)
-    if classes.ndim != 1 or len(classes) < 2 or (classes[1:] <= classes[:-1]).any():
+    labels = saved["labels"]
+    kinds = {"str": str, "b": bool, "f": int | float}
+    kind = kinds.get("str" if dtype == "str" else np.dtype(dtype).kind, int)
+    if not isinstance(labels, list) or not all(isinstance(label, kind) for label in labels):
+        raise ValueError(f"class labels must be a list of {dtype}")
+    # NumPy gives every label the room of the longest one.
+    if dtype == "str" and len(labels) * max(map(len, labels), default=0) > LONGEST_HEADER:
+        raise ValueError(f"class labels must fit in {LONGEST_HEADER} characters, each as long as the longest")
+    classes = np.array(labels, dtype=str if dtype == "str" else dtype)
+    # Written so that NaN, which is neither more nor less than anything, is refused as well.
+    if len(classes) < 2 or not (classes[1:] > classes[:-1]).all() or not np.array_equal(classes, classes):
         raise ValueError("class labels must be two or more, sorted, each once")
     return classes
 

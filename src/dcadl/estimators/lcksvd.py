@@ -11,6 +11,7 @@ import numpy as np
 from dcadl.arrays import Array, check_backend, fetch, send
 from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
+from dcadl.estimators.loaded import check_class_numbers
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import Training, check_number, training_data
 from dcadl.ops.patches import unit_rows
@@ -165,13 +166,17 @@ class LCKSVD(CodingClassifier):
     def _n_features_out(self) -> int:
         return self._n_learned
 
+    def _check_fitted(self) -> None:
+        check_number("_n_learned", self._n_learned, 1, integer=True)
+        check_class_numbers("atom_classes_", self.atom_classes_, len(self.classes_))
+
     def _saved(self) -> SavedModel:
         return SavedModel(
             {
                 "atoms_": (self._n_learned, self.n_features_in_),
                 "coef_": (len(self.classes_), self._n_learned),
                 "atom_classes_": (self._n_learned,),
-                "objective_": (None,),
+                "objective_": ("passes",),
             },
             ("n_iter_", "n_features_in_", "image_shape_", "_n_learned"),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -211,10 +212,15 @@ class PCANet(CodingClassifier):
         return self.coef_.shape[1]
 
     def _saved(self) -> SavedModel:
-        C = len(self.classes_)
-        arrays: dict[str, tuple[int | None, ...]] = {"coef_": (C, None), "intercept_": (C,)}
-        for (filters, offset), shape in zip(_NAMES, self._filter_shapes()):
-            arrays |= {filters: (None, *shape), offset: (None,)}
+        C, shapes = len(self.classes_), self._filter_shapes()
+        counts = [min(count, math.prod(shape)) for count, shape in zip(self._counts(), shapes)]
+        histograms_of = math.prod(counts[:-1]) * self._blocks(self.image_shape_).p
+        arrays: dict[str, tuple[int | str, ...]] = {
+            "coef_": (C, histograms_of * 2 ** counts[-1]),
+            "intercept_": (C,),
+        }
+        for (filters, offset), shape, count in zip(_NAMES, shapes, counts):
+            arrays |= {filters: (count, *shape), offset: (count,)}
         return SavedModel(arrays, ("n_iter_", "n_features_in_", "image_shape_"))
 
 

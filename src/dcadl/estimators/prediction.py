@@ -38,6 +38,17 @@ def shrunken(codes: Array, threshold: float) -> Array:
     return shrink(codes, threshold) if threshold > 0 else codes
 
 
+def finite_scores(scores: Array) -> Array:
+    """The scores, unless one is no number: then no class can be named."""
+    xp = array_namespace(scores)
+    if not bool(xp.all(xp.isfinite(scores))):
+        raise ValueError(
+            "Scores overflowed: the values of X, or the model's own, are too large to be multiplied. "
+            "Scale the images as in fit, to [0, 1] for example."
+        )
+    return scores
+
+
 class OnPatches(Protocol):
     """A fitted model that cuts images into patches."""
 

@@ -189,13 +189,13 @@ class SADL(CodingClassifier):
 
     def _saved(self) -> SavedModel:
         C = len(self.classes_)
-        s = self.block_size * C
+        s, r = self.block_size * C, self.n_atoms or "n_atoms"
         return SavedModel(
             {
-                "atoms_": (self.n_atoms, self.n_features_in_),
-                "structure_": (s, self.n_atoms),
+                "atoms_": (r, self.n_features_in_),
+                "structure_": (s, r),
                 "coef_": (C, s),
-                "objective_": (None,),
+                "objective_": ("passes",),
             },
             ("n_iter_", "n_features_in_", "image_shape_"),
         )

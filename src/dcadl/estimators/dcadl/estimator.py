@@ -337,7 +337,7 @@ class DCADL(PatchClassifier):
                 "atoms_": (m, *atom_shape(self.grid_, self.image_shape_)),
                 "coef_": (C, self.grid_.p * m),
                 "intercept_": (C,),
-                "objective_": (None,),
+                "objective_": ("passes",),
             },
             ("n_iter_", "n_features_in_", "grid_", "image_shape_"),
         )
