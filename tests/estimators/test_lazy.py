@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_limits
 
 from dcadl import DCADL
 from dcadl.data import image_folder
@@ -119,7 +122,7 @@ def test_a_memory_limit_does_not_change_the_model(digits, monkeypatch, small_chu
     same_model(within, DCADL(**FAST).fit(X, y, weight))
 
 
-@pytest.mark.parametrize("lam1", [1e-3, 0.3], ids=["all leap", "some refuse"])
+@pytest.mark.parametrize("lam1", [1e-3, 0.3], ids=["none rejected", "some rejected"])
 @pytest.mark.parametrize("room", [0, 40 * 9 * 8 * 8 * 10], ids=["no room", "some room"])
 def test_recomputed_codes_give_the_same_model(digits, monkeypatch, small_chunks, room, lam1):
     X, y = digits
@@ -214,3 +217,24 @@ def test_a_limit_that_could_not_be_kept_is_refused(digits, other):
 def test_a_path_that_is_no_npy_file_is_refused(digits, tmp_path):
     with pytest.raises(ValueError, match=r"path of a \.npy file that exists"):
         DCADL(**FAST).fit(str(tmp_path / "nowhere.npy"), digits[1])
+
+
+def peak_of_fit(X, y, **how):
+    """Most bytes that a fit holds at once beyond its input."""
+    model = DCADL(n_atoms=50, patch_shape=7, stride=3, max_iter=3, tol=0, random_state=0, **how)
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("overflow", ["spill", "recompute"])
+def test_a_fit_stays_within_its_memory_limit(rng, overflow):
+    """Patches and codes of these images take 126 MB."""
+    y = np.arange(5_000) % 4
+    X = (rng.standard_normal((4, 28, 28))[y] + rng.standard_normal((5_000, 28, 28))).astype(np.float32)
+    with threadpool_limits(1):  # each thread has chunks of its own
+        assert peak_of_fit(X, y, max_memory="90MB", overflow=overflow) < 90e6
+        assert peak_of_fit(X, y) > 120e6

@@ -85,7 +85,7 @@ def moved(xp, U, A, Y, W, lam1, lam2, schedule):
     return move(*(xp.asarray(a) for a in (U, A, Y)))
 
 
-def test_without_sparsity_the_leap_solves_the_block(xp, rng):
+def test_without_sparsity_the_closed_form_solves_the_block(xp, rng):
     U, A, Y, W = block(rng)
     exact = np.linalg.solve(np.eye(p * m) + 0.5 * W.T @ W, (A.reshape(n, -1) + 0.5 * Y @ W).T).T
 
@@ -141,3 +141,25 @@ def test_the_schedule_follows_the_images_that_refuse():
     assert schedule_codes(2.0, 0.2) == CodeSchedule(True, STEPS, True)
     assert schedule_codes(2.0, 0.9) == CodeSchedule(False, STEPS, True)
     assert not schedule_codes(1e6, 0.9).accelerate  # too many would be needed
+
+
+def test_codes_that_rounding_alone_would_raise_are_not_rejected(rng):
+    """In single precision, codes that are at the closed form already come back to it."""
+    U, A, Y, W = (a.astype(np.float32) for a in block(rng))
+    for seed in range(20):
+        A = np.random.default_rng(seed).standard_normal(A.shape).astype(np.float32)
+        there = moved(np, U, A, Y, W.astype(np.float64), 0.0, 0.5, CLOSED_FORM).U
+        assert float(moved(np, there, A, Y, W.astype(np.float64), 0.0, 0.5, CLOSED_FORM).rejected) == 0
+
+
+def test_codes_that_would_raise_the_objective_beyond_rounding_are_rejected(rng):
+    """The very minimum with sparsity: the shrunken closed form lies higher, by a millionth or more."""
+    U, A, Y, W = block(rng, scale=1.0)
+    lowest = moved(np, U, A, Y, W, 1e-3, 1.0, CodeSchedule(False, 5000, False)).U
+    closed = CodeStep(W, 1e-3, 1.0, CLOSED_FORM, 1.0, np.float64).closed_form(A, Y).reshape(U.shape)
+    above = values(closed, A, Y, W, 1e-3, 1.0) / values(lowest, A, Y, W, 1e-3, 1.0) - 1
+    assert (above < 1e-3).all()
+
+    found = moved(np, lowest, A, Y, W, 1e-3, 1.0, CLOSED_FORM)
+
+    assert float(found.rejected) == (above > 1e-12).sum() > 0

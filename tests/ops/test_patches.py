@@ -8,7 +8,6 @@ from scipy.signal import correlate2d
 
 from dcadl.arrays import fetch
 from dcadl.ops.codes import respond
-from dcadl.ops.floors import CONTRAST_FLOOR
 from dcadl.ops.patches import (
     centred_rows,
     normalised_patches,
@@ -111,10 +110,13 @@ def test_centred_rows_have_no_mean_and_length_one(xp, rng):
     np.testing.assert_allclose(np.linalg.norm(N, axis=-1), 1)
 
 
-def test_an_almost_flat_patch_is_not_blown_up(xp, rng):
-    noise = 1e-3 * CONTRAST_FLOOR * rng.standard_normal((1, 9))
+@pytest.mark.parametrize(("contrast", "length"), [(1e-5, 1e-3), (1e-3, 0.1), (5e-3, 0.5), (2e-2, 1.0)])
+def test_below_one_per_cent_of_contrast_a_patch_is_not_blown_up(xp, rng, contrast, length):
+    noise = rng.standard_normal((1, 900))
+    noise -= noise.mean()
+    noise *= 30 * contrast / np.linalg.norm(noise)  # a share of the patch's length, which is 30
     N = fetch(centred_rows(xp.asarray(1 + noise)))
-    assert np.linalg.norm(N) < 0.01
+    assert np.linalg.norm(N) == pytest.approx(length, rel=1e-3)
 
 
 @pytest.mark.parametrize("how", ["patch", "centred", "image"])

@@ -212,3 +212,54 @@ def test_a_classifier_step_lowers_the_ridge_objective_under_any_preconditioner(x
     )[0]
 
     assert value(fetch(found)) < value(W)
+
+
+def test_without_a_ridge_the_classifier_is_least_squares(rng):
+    """Of codes whose directions differ a thousandfold in size: no damping shows in six digits."""
+    scale = np.geomspace(1, 1e-3, 6)
+    U, Y = rng.standard_normal((200, 1, 6)) * scale, rng.standard_normal((200, 3))
+    problem = descent.Problem(chunks_of(np, U, Y, 200), SerialWalk(), 0.0, 0.5, 0.0, 0.1, None, None)
+    target = 0.5 * U.reshape(200, -1).T @ Y
+
+    W = descent._first_classifier(problem, [U], target, None, 1)
+
+    exact = np.linalg.lstsq(U.reshape(200, -1), Y, rcond=None)[0].T
+    np.testing.assert_allclose(W * scale, exact * scale, atol=1e-6 * np.abs(exact * scale).max())
+
+
+def test_without_a_ridge_a_classifier_of_dependent_codes_stays_small(rng):
+    U = rng.standard_normal((50, 1, 3)) @ rng.standard_normal((3, 8))
+    Y = rng.standard_normal((50, 2))
+    problem = descent.Problem(chunks_of(np, U, Y, 50), SerialWalk(), 0.0, 1.0, 0.0, 0.1, None, None)
+
+    W = descent._first_classifier(problem, [U], U.reshape(50, -1).T @ Y, None, 1)
+
+    least = np.linalg.lstsq(U.reshape(50, -1), Y, rcond=1e-10)[0].T
+    assert np.linalg.norm(W) < 2 * np.linalg.norm(least)
+
+
+def steps_on_faces_like_codes(rng, dtype, passes):
+    """More atoms than a patch has values, so that codes nearly depend on each other."""
+    P = unit_rows(rng.standard_normal((120, 4, 1, 8)).cumsum(axis=-1)[:, :, 0] + 3)
+    Y = np.eye(6)[np.arange(120) % 6] - 1 / 6
+    Omega = unit_rows(rng.standard_normal((20, 8)))
+    problem = descent.pose(chunks_of(np, P.astype(dtype), Y.astype(dtype), 60), SerialWalk(), LAMS)
+    state = descent.start(problem, Omega.astype(dtype))
+    for _ in range(passes):
+        state = descent.step(problem, state)
+    return state, descent.objective(problem, state)
+
+
+def test_steps_of_the_classifier_do_not_amplify_rounding(monkeypatch):
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: False)
+    (small, _), (large, _) = (
+        steps_on_faces_like_codes(np.random.default_rng(0), dtype, 20) for dtype in (np.float32, np.float64)
+    )
+    assert np.linalg.norm(small.W - large.W) < 1e-3 * np.linalg.norm(large.W)
+
+
+def test_steps_of_the_classifier_lower_the_objective_nearly_as_solutions_do(monkeypatch):
+    _, exact = steps_on_faces_like_codes(np.random.default_rng(0), np.float64, 20)
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: False)
+    _, stepped = steps_on_faces_like_codes(np.random.default_rng(0), np.float64, 20)
+    assert stepped[-1] < 1.05 * exact[-1]

@@ -1,4 +1,4 @@
-"""Images read a chunk at a time: their values, and the pages that are let go."""
+"""Images read a chunk at a time: their values, and the pages that are dropped."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dcadl.solvers.walk import SerialWalk, ThreadWalk, threads
+from dcadl.ops.patches import patch_grid
+from dcadl.solvers.walk import SerialWalk, ThreadWalk, host_slices, threads
 
 
 @pytest.fixture(params=["serial", "threads"])
@@ -83,3 +84,17 @@ with threadpool_limits(2, user_api="blas"), threads(4):
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "{1}"
+
+
+@pytest.mark.parametrize("n", [1, 15, 300, 5_000, 60_000])
+@pytest.mark.parametrize(
+    ("image", "patch", "stride"), [((28, 28), 7, 3), ((48, 42), 12, 6), ((300, 200), 9, 2)]
+)
+def test_chunks_hold_every_image_once_and_fit_a_cache(n, image, patch, stride):
+    grid = patch_grid(image, patch, stride)
+    slices = host_slices(n, grid, 4)
+    assert [i for part in slices for i in range(part.start, part.stop)] == list(range(n))
+    sizes = [part.stop - part.start for part in slices]
+    assert max(sizes) <= max(16, 8_000_000 // (grid.p * grid.d * 4))
+    assert max(sizes) >= min(n, max(2, 1_000_000 // (grid.p * grid.d * 4)))
+    assert len(sizes) == 1 or len(sizes) % 2 == 0 or max(sizes) - min(sizes) <= len(sizes)

@@ -92,7 +92,7 @@ class DCADL(PatchClassifier):
         Patches are made when a chunk is visited; codes that do not fit lie in a temporary file.
     overflow : {"spill", "recompute"}, default="spill"
         What becomes of codes for which `max_memory` has no room: they lie in a temporary file, or are
-        made again at each visit, which takes no disk but more time. Codes that cannot be made again, of
+        computed again at each visit, which takes no disk but more time. Codes that cannot be, of
         chunks in which an image kept old ones, are spilled in either case. The model is the same.
     forgetting : float, default=1.0
         What `partial_fit` multiplies its sums by before each batch; 1 forgets nothing.
