@@ -18,7 +18,7 @@ def digits():
 
 
 def _candidates(cls):
-    return {RBFSVM: 12, LogisticRegression: 6, HOGSVM: 10, KernelRidge: 20}[cls]
+    return {RBFSVM: 12, LogisticRegression: 10, HOGSVM: 10, KernelRidge: 20}[cls]
 
 
 @pytest.mark.parametrize("cls", [RBFSVM, LogisticRegression, HOGSVM, KernelRidge])

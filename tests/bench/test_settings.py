@@ -121,3 +121,10 @@ def test_controls_and_outsiders_stand_in_every_table(name):
 
 def test_the_range_of_dpls_ridge_reaches_what_features_need():
     assert settings.benchmark_config()["spaces"]["DPL"]["lam"][0] <= 1e-5
+
+
+def test_the_order_of_tables_names_every_data_set_once():
+    files = [settings._read_toml(name) for name in ("paper.toml", "pictures.toml")]
+    every = [name for file in files for name in file["datasets"]]
+
+    assert sorted(files[1]["order"]) == sorted(every)

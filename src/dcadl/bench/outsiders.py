@@ -15,7 +15,7 @@ from dcadl.bench.searched import SearchedClassifier, rbf_scale
 WEIGHTS = [1.0, 10.0, 100.0]
 SHARES = [0.1, 0.3, 1.0, 3.0]  # of scikit-learn's own gamma
 LINEAR_WEIGHTS = [0.001, 0.01, 0.1, 1.0, 10.0]
-INVERSE_PENALTIES = [1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0]
+INVERSE_PENALTIES = [1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.03, 0.1, 1.0, 10.0]
 CELLS_A_SIDE = (3, 4, 6, 8, 12)  # of HOG, about
 
 
@@ -30,7 +30,7 @@ class RBFSVM(SearchedClassifier):
 
 
 class LogisticRegression(SearchedClassifier):
-    """Multinomial logistic regression on standardised values: six penalties."""
+    """Multinomial logistic regression on standardised values: ten penalties."""
 
     def _estimator(self) -> Any:
         return make_pipeline(StandardScaler(), linear_model.LogisticRegression(max_iter=300))

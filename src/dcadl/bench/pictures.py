@@ -36,20 +36,24 @@ def unpacked_atoms(packed: dict[str, Any]) -> np.ndarray:
 
 
 def sheet(tiles: np.ndarray, columns: int = 10, gap: int = 1) -> np.ndarray:
-    """Grey tiles (m, h, w) side by side in one picture, each some forty pixels wide."""
+    """Grey tiles (m, h, w) side by side in one picture (H, W, 2), each some forty pixels wide.
+
+    The second channel makes the gaps transparent: they look right on light and on dark pages.
+    """
     m, h, w = tiles.shape
     columns = min(columns, m)
     zoom = max(1, TILE_WIDTH // w)
     rows = -(-m // columns)
-    canvas = np.full((rows * (h + gap) + gap, columns * (w + gap) + gap), 255, np.uint8)
+    canvas = np.zeros((rows * (h + gap) + gap, columns * (w + gap) + gap, 2), np.uint8)
     for i, tile in enumerate(tiles):
         y, x = gap + (i // columns) * (h + gap), gap + (i % columns) * (w + gap)
-        canvas[y : y + h, x : x + w] = tile
+        canvas[y : y + h, x : x + w, 0] = tile
+        canvas[y : y + h, x : x + w, 1] = 255
     return canvas.repeat(zoom, axis=0).repeat(zoom, axis=1)
 
 
 def data_uri(grey: np.ndarray) -> str:
-    """A grey picture as the address of a PNG inside the page."""
+    """A grey picture (H, W), or (H, W, 2) with transparency, as the address of a PNG inside the page."""
     stream = io.BytesIO()
     Image.fromarray(grey).save(stream, format="PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()

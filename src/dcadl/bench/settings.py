@@ -30,7 +30,7 @@ def benchmark_config() -> dict[str, Any]:
     paper, pictures = (_read_toml(name) for name in ("paper.toml", "pictures.toml"))
     datasets = paper["datasets"] | pictures["datasets"]
     return {
-        "datasets": {name: _filled_in(entry, datasets) for name, entry in datasets.items()},
+        "datasets": {name: _filled_in(datasets[name], datasets) for name in pictures["order"]},
         "spaces": paper["spaces"],
         "untuned": paper["untuned"],
     }

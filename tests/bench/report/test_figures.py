@@ -42,11 +42,27 @@ def test_errors_point_at_test_samples_of_their_class(summary):
         assert data.y[places].tolist() == [true for _, true, _ in record["errors"]]
 
 
-def test_boxes_span_the_seeds(summary):
-    box = chart_data(summary)["boxes"][0]["box"]
+def test_every_seed_has_its_dot(summary):
+    shown = chart_data(summary)["seeds"][0]
 
     values = [100 * v for v in summary.rows[0].values("accuracy")]
-    assert (box[0], box[-1]) == pytest.approx((min(values), max(values)), abs=1e-3)
+    assert shown["values"] == pytest.approx(values, abs=1e-3)
+    assert shown["mean"] == pytest.approx(np.mean(values), abs=1e-3)
+
+
+def test_an_error_of_nothing_has_a_place_on_a_logarithmic_axis(summary):
+    for record in summary.rows[0].records:
+        record["accuracy"] = 1.0
+
+    assert 0 < chart_data(summary)["points"][0]["error"] < 0.1
+
+
+def test_times_that_nobody_measured_cannot_be_chosen(summary):
+    for row in summary.rows:
+        for record in row.records:
+            record["test_given_s"] = None
+
+    assert set(chart_data(summary)["times"]) == {"train_s", "test_batch_s"}
 
 
 def test_convergence_draws_what_json_and_a_logarithm_can_hold(summary):

@@ -17,6 +17,7 @@ PROBE = """
 addEventListener("load", () => setTimeout(() => {
   const table = document.querySelector("table.sortable");
   const column = (i) => [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[i].textContent));
+  const groups = [...table.querySelectorAll("tr.group")].map((row) => row.textContent);
   const heads = table.tHead.rows[0].cells;
   heads[1].querySelector("button").click();
   const rising = column(1);
@@ -31,7 +32,8 @@ addEventListener("load", () => setTimeout(() => {
     select.dispatchEvent(new Event("change"));
   });
   document.getElementById("probe").textContent = "PROBE" + JSON.stringify({
-    rising, falling, sort: heads[1].getAttribute("aria-sort"), faults: window.faults,
+    rising, falling, groups, left: table.querySelectorAll("tr.group").length,
+    sort: heads[1].getAttribute("aria-sort"), faults: window.faults,
     requests: performance.getEntriesByType("resource").map((entry) => entry.name),
     figures: document.querySelectorAll("figure").length,
     named: [...document.querySelectorAll("figure > [role=img], figure > img")].filter(named).length,
@@ -59,14 +61,16 @@ addEventListener("load", () => setTimeout(() => {
   const chart = (kind) => echarts.getInstanceByDom(document.querySelector(`[data-kind=${kind}] .chart`));
   const press = (head) => head.querySelector("button").click();
   const table = document.querySelector("table.sortable");
-  const texts = (i) => [...table.tBodies[0].rows].map((row) => row.cells[i].textContent);
+  const cells = (i) => [...table.tBodies[0].rows].map((row) => row.cells[i]);
   const sorts = [...table.tHead.rows[0].cells].slice(1).flatMap((head) => [1, -1].map((sign) => {
     press(head);
-    return { sign, texts: texts(head.cellIndex) };
+    const number = ({ dataset }) => ("value" in dataset ? Number(dataset.value) : null);
+    const values = cells(head.cellIndex).map(number);
+    return { head: head.textContent, sign, values };
   }));
   press(table.tHead.rows[0].cells[0]);
   press(table.tHead.rows[0].cells[0]);
-  const names = texts(0);
+  const names = cells(0).map((cell) => cell.textContent);
 
   const scroll = table.parentElement;
   scroll.scrollLeft = 150;
@@ -77,10 +81,10 @@ addEventListener("load", () => setTimeout(() => {
     share: Math.max(...firsts.map((box) => box.width)) / innerWidth,
   };
 
-  const series = chart("convergence").getOption().series;
-  const line = chart("convergence"), points = chart("scatter");
-  const chosen = () => [line, points].map((each) => each.getOption().legend[0].selected.M3);
-  for (const each of [line, points]) each.dispatchAction({ type: "legendUnSelect", name: "M3" });
+  const panels = chart("convergence").getOption();
+  const line = chart("ablations"), hidden = line.getOption().series[0].name;
+  const chosen = () => line.getOption().legend[0].selected[hidden];
+  line.dispatchAction({ type: "legendUnSelect", name: hidden });
   let redrawn = 0;
   for (const name of ["resize", "setOption"]) {
     const plain = line[name];
@@ -92,10 +96,11 @@ addEventListener("load", () => setTimeout(() => {
   dispatchEvent(new Event("resize"));
   const resized = { idle, redrawn, width: line.getWidth(), box: line.getDom().clientWidth, chosen: chosen() };
   document.getElementById("theme").click();
-  const select = document.querySelector("[data-kind=scatter] select");
-  select.selectedIndex = 1;
+  const select = document.querySelector("[data-kind=ablations] select");
+  select.selectedIndex = 0;
   select.dispatchEvent(new Event("change"));
   const later = chosen();
+  line.dispatchAction({ type: "legendSelect", name: hidden });
 
   const tips = {};
   let images = 0;
@@ -111,10 +116,14 @@ addEventListener("load", () => setTimeout(() => {
   setTimeout(() => {
     document.getElementById("probe").textContent = "PROBE" + JSON.stringify({
       sorts, names, sticky, resized, later, tips, images, hit: window.hit ?? null,
-      looks: series.map((each) => [each.symbol, JSON.stringify(each.lineStyle.type)]),
-      marked: series.map((each) => each.data.filter((step) => step.symbol !== "none").length),
-      drawn: series.map((each) => each.name),
-      axis: chart("convergence").getOption().yAxis.map(({ min, max }) => [min, max])[0],
+      drawn: panels.series.map((each) => each.name), panels: panels.title.map((each) => each.text),
+      axis: panels.yAxis.map(({ min, max }) => [min, max])[0],
+      ends: chart("curves").getOption().series.map(({ name, endLabel: e }) => [name, e.show, e.offset[1]]),
+      square: [...document.querySelectorAll(".confusion")].map((box) => {
+        const grid = echarts.getInstanceByDom(box).getModel().getComponent("grid");
+        const { width, height } = grid.coordinateSystem.getRect();
+        return width / height;
+      }),
     }) + "PROBE";
   }, 300);
 }, 300));
@@ -160,6 +169,8 @@ def crowded(recorded, tmp_path_factory):
     found += [{**model, "label": EVIL, "objective": [1e18, 5.0, 4.0], "test_single_s": None}]
     found += [{**model, "label": "Flat", "objective": [4.0, 4.0, 4.0]}]
     found += [{**model, "label": "RandomAtoms", "method": "RandomAtoms"}]
+    few = [r for r in found if r["group"] == "table"]
+    found += [{**r, "dataset": name} for name in ("extended_yaleb-5", "extended_yaleb-10") for r in few]
     lines = [json.dumps(r) for r in found]
     evil = [line.replace('"normalize": "image"', f'"normalize": {json.dumps(EVIL)}') for line in lines]
     (folder / "r.jsonl").write_text("\n".join(evil) + "\n")
@@ -186,14 +197,19 @@ def test_tables_sort_both_ways(opened):
     assert opened["sort"] == "descending"
 
 
+def test_a_sorted_table_has_one_body_without_groups(opened):
+    assert opened["groups"]
+    assert opened["left"] == 0
+
+
 def test_what_has_no_number_comes_last_both_ways(crowd):
     for column in crowd["sorts"]:
-        found = [re.match(r"[+-]?\d[\d.]*(?:e-\d+)?", text) for text in column["texts"]]
-        values = [column["sign"] * float(number[0]) for number in found if number]
-        assert all(found[: len(values)])
-        assert values == sorted(values)
-    difference = crowd["sorts"][3]
-    assert (difference["sign"], difference["texts"][-1]) == (-1, "–")
+        found = column["values"]
+        numbers = [column["sign"] * value for value in found if value is not None]
+        assert found[len(numbers) :] == [None] * (len(found) - len(numbers))
+        assert numbers == sorted(numbers)
+    assert any(None in column["values"] for column in crowd["sorts"])
+    assert "Paper: accuracy %" not in {column["head"] for column in crowd["sorts"]}  # no row has one
 
 
 def test_names_sort_downwards_too(crowd):
@@ -208,11 +224,20 @@ def test_names_stay_under_their_heading_and_leave_room_on_a_telephone(crowd):
     assert crowd["sticky"]["share"] < 0.4
 
 
-def test_lines_differ_without_colour(crowd):
-    assert len(crowd["looks"]) == 11
-    assert len({tuple(look) for look in crowd["looks"]}) == 11
-    assert len({symbol for symbol, _ in crowd["looks"]}) == 11
-    assert min(crowd["marked"]) > 0
+def test_every_method_has_a_named_panel_of_its_own(crowd):
+    assert crowd["panels"] == crowd["drawn"]
+    assert len(set(crowd["panels"])) == len(crowd["panels"]) == 11
+
+
+def test_lines_of_the_learning_curve_are_named_at_their_ends_without_overlap(crowd):
+    names, shown, offsets = zip(*crowd["ends"])
+    assert len(set(names)) == len(names) > 10
+    assert all(shown)
+    assert len(set(offsets)) > 1  # all errors are the same here: names must move
+
+
+def test_confusion_matrices_are_square_on_a_telephone_too(crowd):
+    assert crowd["square"] == pytest.approx([1.0] * len(crowd["square"]), abs=0.02)
 
 
 def test_convergence_is_clipped_and_says_so(crowd, crowded):
@@ -228,15 +253,15 @@ def test_charts_are_drawn_anew_only_for_a_new_width_and_keep_what_was_hidden(cro
     assert resized["idle"] == 0
     assert resized["redrawn"] > 0
     assert resized["width"] == resized["box"] < 300
-    assert resized["chosen"] == [False, False]
+    assert resized["chosen"] is False
 
 
 def test_what_was_hidden_stays_hidden_in_another_theme_and_for_another_time(crowd):
-    assert crowd["later"] == [False, False]
+    assert crowd["later"] is False
 
 
 def test_names_from_records_cannot_become_markup_in_tooltips(crowd):
-    kinds = ("scatter", "boxes", "convergence", "confusion", "ablations")
+    kinds = ("curves", "scatter", "seeds", "convergence", "confusion", "ablations")
     assert crowd["tips"] == dict.fromkeys(kinds, True)
     assert crowd["images"] == 0
     assert crowd["hit"] is None
@@ -246,9 +271,9 @@ def test_filters_say_whether_they_were_learned(crowded):
     text = crowded.read_text()
 
     assert "<h3>Filters</h3>" in text
-    assert "<figcaption>DCADL, 8 learned filters of the first seed</figcaption>" in text
-    assert "<figcaption>RandomAtoms, 8 random filters of the first seed</figcaption>" in text
-    assert "8 random filters of RandomAtoms, grey is zero" in text
+    assert "<figcaption>DCADL, 8 learned filters, first split</figcaption>" in text
+    assert "Random atoms, 8 random filters, which DCADL started from, first split</figcaption>" in text
+    assert "Random atoms: 8 random filters, which DCADL started from, grey is zero" in text
 
 
 @pytest.mark.parametrize("error", [ImportError, OSError, KeyError])
@@ -296,7 +321,7 @@ def test_names_from_records_cannot_become_markup(recorded, tmp_path):
 def test_the_tables_in_markdown_have_a_row_for_each_method(report):
     text = (report / "tables.md").read_text()
 
-    assert re.search(r"^\| DCADL \(8\) \| \d\d\.\d\d ± \d\.\d\d \|", text, re.M)
+    assert re.search(r"^\| DCADL \(8 atoms\) ‡ \| \d\d\.\d\d ± \d\.\d\d, n=2 \|", text, re.M)
     assert "### Ablations" in text
 
 

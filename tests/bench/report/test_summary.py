@@ -1,10 +1,13 @@
 """Rows and differences from records made by hand."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from dcadl.bench.report.markdown import difference_text, markdown
+from dcadl.bench.report.cells import difference_cell
+from dcadl.bench.report.markdown import cell_text, markdown
 from dcadl.bench.report.summary import paired_difference, summarise
 
 ENVIRONMENT = {"processor": "p", "cores": 1, "memory_gb": 1, "system": "s", "python": "3", "versions": {}}
@@ -66,10 +69,10 @@ def test_a_clear_difference_is_bold_and_none_at_all_is_not():
     same = [_record("RandomAtoms", s, 0.9) for s in range(5)]
     summary = _summarise_one(*[_record("DCADL", s, 0.9) for s in range(5)], *clear, *same)
 
-    texts = {row.label: difference_text(row) for row in summary.rows}
+    texts = {row.label: cell_text(difference_cell(row)) for row in summary.rows}
 
     assert texts["PatchRidge"].startswith("**+")
-    assert texts["RandomAtoms"] == "+0.00"
+    assert texts["RandomAtoms"] == "+0.00, 0–0"
     assert texts["DCADL"] == "–"
 
 
@@ -82,7 +85,7 @@ def test_the_same_step_in_three_seeds_is_no_proof(samples, bold):
         *[_record("PatchRidge", s, 0.9 - samples / 1000, **shared) for s in range(3)],
     )
 
-    assert difference_text(summary.rows[1]).startswith("**") is bold
+    assert difference_cell(summary.rows[1]).strong is bold
 
 
 def test_atoms_of_each_class_are_counted_together():
@@ -110,7 +113,7 @@ def test_a_failed_row_stays_in_the_table_with_its_error():
 
     text = markdown([_summarise_one(_record("DCADL", 0, 0.9), failed)], [])
 
-    assert "| DPL | failed |" in text
+    assert re.search(r"^\| DPL \| failed \|", text, re.M)
     assert "DPL failed: ValueError: too small" in text
 
 
@@ -136,3 +139,111 @@ def test_a_row_says_for_how_many_seeds_it_was_tuned(sources, title):
     )
 
     assert next(row for row in summary.rows if row.label == "DCADL").title == title
+
+
+def test_wins_and_losses_count_the_splits():
+    ahead = [0.9, 0.9, 0.8, 0.9]
+    found = paired_difference(
+        [_record("DCADL", s, v) for s, v in enumerate(ahead)], [_record("B", s, 0.85) for s in range(4)]
+    )
+
+    assert (found.wins, found.losses) == (3, 1)
+
+
+def test_what_has_the_same_accuracy_has_neither_won_nor_lost():
+    same = [_record("DCADL", s, 0.9) for s in range(3)]
+
+    assert paired_difference(same, same)[3:5] == (0, 0)
+
+
+@pytest.mark.parametrize(("seeds", "ranked"), [(4, False), (5, True)])
+def test_a_row_of_few_seeds_is_never_the_best(seeds, ranked):
+    lucky = [_record("PatchRidge", s, 0.99) for s in range(seeds)]
+    summary = _summarise_one(*[_record("DCADL", s, 0.9) for s in range(5)], *lucky)
+
+    assert ("PatchRidge" in summary.best) is ranked
+    assert ("DCADL" in summary.best) is not ranked
+
+
+def test_what_is_within_one_standard_error_of_the_best_is_as_good():
+    top = [_record("DCADL", s, v) for s, v in enumerate([0.90, 0.92, 0.91, 0.93, 0.90])]
+    near = [_record("PatchRidge", s, v) for s, v in enumerate([0.91, 0.91, 0.92, 0.91, 0.905])]
+    far = [_record("RandomAtoms", s, 0.8) for s in range(5)]
+
+    assert _summarise_one(*top, *near, *far).best == {"DCADL", "PatchRidge"}
+
+
+def test_others_are_compared_with_loo_adl_where_it_was_run():
+    rows = [_record(label, s, 0.9) for label in ("LOOADL", "DCADL") for s in range(2)]
+    summary = _summarise_one(*rows)
+
+    assert summary.reference == "LOOADL"
+    assert [row.label for row in summary.rows if row.difference is None] == ["LOOADL"]
+    assert "| LOO-ADL − method, won–lost |" in markdown([summary], [])
+
+
+@pytest.mark.parametrize(
+    ("how", "few"),
+    [
+        ({"candidates": 10, "cross_validated": 0.9}, False),
+        ({"candidates": 9, "cross_validated": 0.9}, True),
+        ({"candidates": 27}, True),  # there was no time to search
+        (None, True),
+    ],
+)
+def test_a_row_is_marked_where_its_parameters_were_chosen_from_few(how, few):
+    searches = {} if how is None else {"digits": {"DPL": {"seed0": how}}}
+    summary = summarise([_record("DPL", 0, 0.9, method="DPL", test_counts=[5])], searches)[0]
+
+    assert ("| DPL ‡ |" in markdown([summary], [])) is few
+
+
+@pytest.mark.parametrize(("candidates", "few"), [(12, False), (9, True)])
+def test_a_method_that_searches_by_itself_says_from_how_many(candidates, few):
+    row = _summarise_one(_record("RBFSVM", 0, 0.9, method="RBFSVM", candidates=candidates)).rows[0]
+
+    assert row.few_candidates is few
+
+
+@pytest.mark.parametrize("label", ["LOOADL", "DCADL-paper"])
+def test_what_is_not_meant_to_be_tuned_carries_no_mark(label):
+    row = _summarise_one(_record(label, 0, 0.9, method=label.partition("-")[0])).rows[0]
+
+    assert not row.few_candidates
+
+
+def test_rows_come_by_group_ours_first():
+    labels = ["RBFSVM", "PatchRidge", "DPL", "DCADL"]
+    summary = _summarise_one(*(_record(label, 0, 0.9, method=label) for label in labels))
+
+    assert [row.label for row in summary.rows] == ["DCADL", "PatchRidge", "DPL", "RBFSVM"]
+
+
+def test_every_cell_of_an_accuracy_says_over_how_many_splits():
+    rows = [_record("DCADL", s, 0.9) for s in range(6)] + [_record("DPL", 0, 0.8, method="DPL")]
+    text = markdown([_summarise_one(*rows)], [])
+
+    assert "90.00 ± 0.00, n=6" in text
+    assert "80.00, n=1" in text.partition("Fewer than 5 splits, not ranked:")[2]
+
+
+def test_the_number_of_comparisons_is_said_with_what_chance_would_give():
+    rows = [_record(label, s, 0.9) for label in ("DCADL", "PatchRidge", "RandomAtoms") for s in range(5)]
+
+    assert "2 comparisons with DCADL at 5%, not corrected" in markdown([_summarise_one(*rows)], [])
+
+
+@pytest.mark.parametrize("label", ["LCKSVD", "SADL", "DADL"])
+def test_a_row_says_where_it_departs_from_its_paper(label):
+    text = markdown([_summarise_one(_record(label, 0, 0.9, method=label))], [])
+
+    assert "differs from its paper:" in text
+
+
+def test_names_from_records_have_no_power_over_the_tables():
+    evil = "a | b\n\n# c <img src=x> [d](http://e) *f* `g`"
+    text = markdown([_summarise_one(_record(evil, 0, 0.9))], [])
+
+    line = next(line for line in text.splitlines() if "img" in line)
+    assert line.startswith("| a \\| b # c \\<img")
+    assert "[d](" not in text

@@ -1,4 +1,4 @@
-"""What the page's charts show, as plain values: times, boxes, convergence, confusions."""
+"""What the page's charts show, as plain values: errors and times, seeds, convergence, confusions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 
 from dcadl.bench.datasets import Dataset, is_picture, load_dataset
+from dcadl.bench.methods import find_class
 from dcadl.bench.pictures import data_uri, sheet, unpacked_atoms
 from dcadl.bench.report.summary import DatasetSummary, Row
 
 PAIRS = 6
 RANGE = (1e-4, 1e3)  # of the convergence chart: a start at 10¹⁸ would leave all other lines flat
 UNLEARNED = "RandomAtoms"
+KINDS = {UNLEARNED: "random", "PCAAtoms": "principal"}  # of atoms; others are learned
+STARTED_FROM = "DCADL"  # its first atoms are those of RandomAtoms under the same seed
+LEAST_ERROR = 0.02  # per cent, drawn where there was none: a logarithm has no zero
 TIMES = {
-    "train_s": "Training time, s",
-    "test_given_s": "Testing time an image, patches given, s",
-    "test_batch_s": "Testing time an image, end to end, s",
+    "test_batch_s": "Time to classify an image, end to end",
+    "train_s": "Time to train",
+    "test_given_s": "Time to classify an image, patches given",
 }
 
 
@@ -27,9 +31,9 @@ def chart_data(summary: DatasetSummary) -> dict[str, Any]:
     return {
         "name": summary.name,
         "title": summary.title,
-        "times": TIMES,
+        "times": {key: text for key, text in TIMES.items() if any(row.mean(key) for row in run)},
         "points": [_point(row) for row in run],
-        "boxes": _boxes(run),
+        "seeds": [_seeds(row) for row in run],
         "ablations": [_variant(row) for row in summary.ablations if row.records],
         "range": RANGE,
         "convergence": convergence(summary),
@@ -46,19 +50,35 @@ def convergence(summary: DatasetSummary) -> list[dict[str, Any]]:
 def not_drawn(summary: DatasetSummary) -> list[str]:
     """Labels of the iterative rows that have no such line."""
     iterative = [row for row in summary.rows if row.records and len(_objective(row)) > 1]
-    return [row.label for row in iterative if _convergence(row) is None]
+    return [row.name for row in iterative if _convergence(row) is None]
 
 
 def atom_sheets(summary: DatasetSummary) -> list[tuple[str, str, str]]:
-    """Label, picture, and number and kind of the atoms of each row that has some to show."""
-    found = []
-    for row in summary.rows:
-        packed = next((r["atoms"] for r in row.records if r.get("atoms")), None)
-        if packed:
-            tiles = unpacked_atoms(packed)
-            kind = "random" if row.records[0]["method"] == UNLEARNED else "learned"
-            found.append((row.label, data_uri(sheet(tiles)), f"{len(tiles)} {kind} filters"))
-    return found
+    """Name, picture, and number and kind of the atoms of each row that has some to show."""
+    packed = {row.label: found for row in summary.rows if (found := _packed(row))}
+    sheets = []
+    after = {UNLEARNED: STARTED_FROM}  # the atoms that were learned stand beside those they started from
+    for row in sorted(summary.rows, key=lambda row: after.get(row.label, row.label) != STARTED_FROM):
+        if row.label in packed:
+            tiles = unpacked_atoms(packed[row.label])
+            kind = KINDS.get(row.method, "learned")
+            began = row.label == UNLEARNED and _began_alike(packed, summary)
+            what = f"{len(tiles)} {kind} filters" + (f", which {STARTED_FROM} started from" if began else "")
+            sheets.append((row.name, data_uri(sheet(tiles)), what))
+    return sheets
+
+
+def _packed(row: Row) -> dict[str, Any] | None:
+    return next((r["atoms"] for r in row.records if r.get("atoms")), None)
+
+
+def _began_alike(packed: dict[str, dict[str, Any]], summary: DatasetSummary) -> bool:
+    """Whether DCADL's atoms began as these random ones: as many, as large, drawn from the same seed."""
+    own = summary.row(STARTED_FROM)
+    if own is None or STARTED_FROM not in packed:
+        return False
+    init = own.records[0]["params"].get("init", find_class(STARTED_FROM)().get_params().get("init"))
+    return init == "gaussian" and packed[STARTED_FROM]["shape"] == packed[UNLEARNED]["shape"]
 
 
 def confused_pairs(summary: DatasetSummary, row: Row) -> list[dict[str, Any]]:
@@ -86,7 +106,15 @@ def loading_error(name: str) -> str | None:
 
 
 def _point(row: Row) -> dict[str, Any]:
-    return {"label": row.label, "accuracy": _percent(row.mean("accuracy")), **{t: row.mean(t) for t in TIMES}}
+    accuracy = row.mean("accuracy")
+    error = None if accuracy is None else max(round(100 * (1 - accuracy), 4), LEAST_ERROR)
+    return {"label": row.name, "group": row.group, "error": error, **{t: row.mean(t) for t in TIMES}}
+
+
+def _seeds(row: Row) -> dict[str, Any]:
+    """Every seed's accuracy, and their mean."""
+    values = [_percent(v) for v in row.values("accuracy")]
+    return {"label": row.name, "group": row.group, "values": values, "mean": _percent(row.mean("accuracy"))}
 
 
 def _variant(row: Row) -> dict[str, Any]:
@@ -101,17 +129,6 @@ def _variant(row: Row) -> dict[str, Any]:
     }
 
 
-def _boxes(rows: list[Row]) -> list[dict[str, Any]]:
-    quartiles = (0, 25, 50, 75, 100)
-    return [
-        {
-            "label": row.label,
-            "box": [round(100 * v, 4) for v in np.percentile(row.values("accuracy"), quartiles).tolist()],
-        }
-        for row in rows
-    ]
-
-
 def _convergence(row: Row) -> dict[str, Any] | None:
     """How far the first seed's objective lies above its lowest value, as a share of it, step by step."""
     trace = _objective(row)
@@ -121,7 +138,11 @@ def _convergence(row: Row) -> dict[str, Any] | None:
     if not any(RANGE[0] <= v <= RANGE[1] for v in above):
         return None
     # a logarithm has no zero, JSON no infinity
-    return {"label": row.label, "values": [v if 0 < v < np.inf else None for v in above]}
+    return {
+        "label": row.name,
+        "group": row.group,
+        "values": [v if 0 < v < np.inf else None for v in above],
+    }
 
 
 def _objective(row: Row) -> np.ndarray:
@@ -135,7 +156,7 @@ def _confusion(row: Row) -> dict[str, Any]:
     right = totals - np.bincount([t for (t, _), n in wrong.items() for _ in range(n)], minlength=len(totals))
     cells = [[t, f, n] for (t, f), n in wrong.items()] + [[c, c, int(n)] for c, n in enumerate(right)]
     return {
-        "label": row.label,
+        "label": row.name,
         "cells": [[t, f, round(100 * n / max(int(totals[t]), 1), 2)] for t, f, n in cells],
     }
 

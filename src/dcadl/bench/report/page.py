@@ -7,6 +7,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from dcadl.bench.methods import GROUPS
+from dcadl.bench.report.cells import LEGEND, ablation_table, footnotes, only_reported, table
+from dcadl.bench.report.curves import learning_curves
 from dcadl.bench.report.figures import (
     RANGE,
     atom_sheets,
@@ -16,30 +19,27 @@ from dcadl.bench.report.figures import (
     loading_error,
     not_drawn,
 )
-from dcadl.bench.report.markdown import (
-    ABLATION_COLUMNS,
-    COLUMNS,
-    LEGEND,
-    ablation_cells,
-    cells,
-    footnotes,
-    only_reported,
-)
-from dcadl.bench.report.summary import REFERENCE, DatasetSummary, Row
+from dcadl.bench.report.findings import findings
+from dcadl.bench.report.markdown import grouped
+from dcadl.bench.report.summary import LEAST_SEEDS, DatasetSummary, Row
 
 CONTROL = "RandomAtoms"
 
 
 def page(summaries: list[DatasetSummary], machines: list[str]) -> str:
     """The whole page as HTML."""
+    found = learning_curves(summaries)
+    curves = [{**each._asdict(), "lines": [line._asdict() for line in each.lines]} for each in found]
     return _template().render(
         style=_asset("page.css"),
         charts=_asset("echarts.min.js"),
         script=_asset("page.js"),
+        findings=findings(summaries),
         legend=LEGEND,
+        curves=curves,
         sections=[_section(summary) for summary in summaries],
         machines=machines,
-        data=[chart_data(summary) for summary in summaries],
+        data={"blocks": [chart_data(summary) for summary in summaries], "curves": curves, "groups": GROUPS},
     )
 
 
@@ -49,7 +49,6 @@ def _template() -> Any:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["bold"] = _bold
     return environment.get_template("page.html")
 
 
@@ -57,36 +56,51 @@ def _asset(name: str) -> str:
     return files("dcadl.bench.report").joinpath("template", name).read_text(encoding="utf-8")
 
 
-def _bold(text: str) -> tuple[str, bool]:
-    """A cell of a Markdown table without its stars, and whether it had any."""
-    inner = text.removeprefix("**").removesuffix("**")
-    return inner, inner != text
-
-
 def _section(summary: DatasetSummary) -> dict[str, Any]:
     """What the template shows of one data set."""
-    confused = next((row for row in _with_reference_first(summary.rows) if row.records), None)
-    own = [row for row in summary.rows if row.label in (REFERENCE, CONTROL)]
+    confused = next((row for row in _with_reference_first(summary) if row.records), None)
+    own = [row for row in summary.rows if row.label in (summary.reference, CONTROL)]
     return {
         "name": summary.name,
         "title": summary.title,
         "fact": summary.fact,
-        "columns": COLUMNS,
-        "rows": [cells(row) for row in summary.rows] + only_reported(summary),
+        "tables": _tables(summary),
         "footnotes": footnotes(summary),
-        "failures": [(row.label, error) for row in summary.rows + summary.ablations for error in row.errors],
+        "failures": [(row.name, error) for row in summary.rows + summary.ablations for error in row.errors],
         "convergence": bool(convergence(summary)),
         "range": RANGE,
         "not_drawn": not_drawn(summary),
         "atoms": atom_sheets(summary),
-        "confused": confused.label if confused else None,
+        "confused": confused.name if confused else None,
         "pairs": confused_pairs(summary, confused) if confused else [],
         "loading_error": loading_error(summary.name),
-        "ablation_columns": ABLATION_COLUMNS,
-        "ablations": [ablation_cells(row) for row in own + summary.ablations] if summary.ablations else [],
+        "ablations": _grouped_table(summary, own + summary.ablations) if summary.ablations else None,
         "n_ablations": len(summary.ablations),
     }
 
 
-def _with_reference_first(rows: list[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: row.label != REFERENCE)
+def _tables(summary: DatasetSummary) -> list[dict[str, Any]]:
+    """The ranked rows by group, those of few splits, and those of the paper alone."""
+    parts = {
+        "accuracy and times": [row for row in summary.rows if row.ranked],
+        f"fewer than {LEAST_SEEDS} splits, not ranked": [row for row in summary.rows if not row.ranked],
+        "in the paper only": only_reported(summary),
+    }
+    found = []
+    for caption, rows in parts.items():
+        if rows:
+            heads, cells = table(summary, rows)
+            by_label = {row.label: line for row, line in zip(rows, cells)}
+            parted = grouped(rows) if rows[0].records or rows[0].errors else [("", rows)]
+            groups = [(heading, [by_label[row.label] for row in mine]) for heading, mine in parted]
+            found.append({"caption": f"{summary.title}: {caption}", "heads": heads, "groups": groups})
+    return found
+
+
+def _grouped_table(summary: DatasetSummary, rows: list[Row]) -> dict[str, Any]:
+    heads, cells = ablation_table(summary, rows)
+    return {"caption": f"{summary.title}: ablations", "heads": heads, "groups": [("", cells)]}
+
+
+def _with_reference_first(summary: DatasetSummary) -> list[Row]:
+    return sorted(summary.rows, key=lambda row: row.label != summary.reference)

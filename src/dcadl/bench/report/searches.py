@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dcadl.bench.report.markdown import bar
+from dcadl.bench.report.summary import LEAST_CANDIDATES
 from dcadl.bench.settings import build, dataset_config, read_tuned, settings
 
 COLUMNS = (
@@ -17,9 +18,10 @@ COLUMNS = (
     "Minutes taken",
     "Other choice",
 )
-LEGEND = """Minutes are for all splits of a method together. Candidates count the setting of `paper.toml`;
-"other choice" is in how many splits it was beaten by one standard error. A method without splits had no
-time for the folds of two candidates; its minutes went into finding that out."""
+LEGEND = f"""Every search should have {LEAST_CANDIDATES} candidates, the setting itself among them; rows that
+had fewer carry a ‡ above. Minutes are for all splits of a method together. "Other choice" is in how many
+splits the setting was beaten by one standard error. A method without splits had no time for the folds of two
+candidates; its minutes went into finding that out."""
 
 
 def searches_section(path: str | Path) -> str:

@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from dcadl.bench.methods import GROUPS, method, row_title
 from dcadl.bench.records import Record
 from dcadl.bench.settings import ablation_grid, benchmark_config, dataset_config
 
 LEVEL = 0.05  # of significance
-REFERENCE = "DCADL"
+LEAST_SEEDS = 5  # of a row that is ranked
+LEAST_CANDIDATES = 10  # of a search, or the row is marked
+REFERENCES = ("LOOADL", "DCADL")  # what others are compared with: the first that has records
 ATOMS_PER_CLASS = ("DPL",)
+Searches = dict[str, Any]  # data set → label → seed → how its parameters were searched for
 
 
 class Difference(NamedTuple):
@@ -23,35 +27,65 @@ class Difference(NamedTuple):
     mean: float
     p: float
     seeds: int
+    wins: int  # seeds in which the reference is ahead
+    losses: int
+    error: float  # plain standard error of the mean difference
 
 
 class Row(NamedTuple):
     """One method on one data set."""
 
     label: str
+    method: str  # name of the class
     atoms: int | None
     records: list[Record]  # by seed, the successful ones
     errors: list[str]
     reported: dict[str, Any] | None  # the paper's figures
     difference: Difference | None
+    candidates: int | None = None  # fewest that a seed's parameters were chosen from; None without a search
 
     def values(self, field: str) -> list[float]:
         """One value a seed."""
         return [r[field] for r in self.records if r.get(field) is not None]
 
     @property
+    def name(self) -> str:
+        """How the row is called."""
+        return row_title(self.label, self.method)
+
+    @property
     def title(self) -> str:
-        """Label, atoms, and for how many seeds parameters were tuned."""
+        """Name, atoms, and for how many seeds parameters were tuned."""
         tuned, n = sum(r.get("source") == "tuned" for r in self.records), len(self.records)
         how = ["tuned" if tuned == n else f"tuned in {tuned} of {n}"] if tuned else []
-        notes = [str(self.atoms)] * (self.atoms is not None) + how
-        return f"{self.label} ({', '.join(notes)})" if notes else self.label
+        notes = [f"{self.atoms} atoms"] * (self.atoms is not None) + how
+        return f"{self.name} ({', '.join(notes)})" if notes else self.name
+
+    @property
+    def group(self) -> str:
+        """Ours, control, published or outsider."""
+        return method(self.method).group
+
+    @property
+    def ranked(self) -> bool:
+        """Whether there are seeds enough to be compared."""
+        return len(self.records) >= LEAST_SEEDS
+
+    @property
+    def few_candidates(self) -> bool:
+        """Whether its parameters could have been searched for, but hardly were."""
+        config = benchmark_config()
+        searched = self.candidates is not None
+        tunable = self.method in config["spaces"] and self.label not in config["untuned"]
+        return (searched or tunable) and (self.candidates or 0) < LEAST_CANDIDATES
 
     def mean(self, field: str) -> float | None:
+        """Over seeds."""
         found = self.values(field)
         return float(np.mean(found)) if found else None
 
     def std(self, field: str) -> float | None:
+        """Over seeds; None for one."""
         found = self.values(field)
         return float(np.std(found, ddof=1)) if len(found) > 1 else None
 
@@ -65,12 +99,35 @@ class DatasetSummary(NamedTuple):
     comparable: bool
     rows: list[Row]
     ablations: list[Row]
+    reference: str = REFERENCES[-1]  # label of the row that others are compared with
+
+    @property
+    def best(self) -> set[str]:
+        """Labels of the best ranked row and of those within one standard error of it."""
+        ranked = [row for row in self.rows if row.ranked]
+        if not ranked:
+            return set()
+        top = max(ranked, key=lambda row: row.mean("accuracy") or 0.0)
+        gaps = {row.label: paired_difference(top.records, row.records) for row in ranked}
+        return {top.label} | {label for label, gap in gaps.items() if gap and gap.mean <= gap.error}
+
+    @property
+    def comparisons(self) -> int:
+        """Ranked rows that are tested against the reference."""
+        return sum(row.ranked and row.difference is not None for row in self.rows)
+
+    def row(self, label: str) -> Row | None:
+        """The row of that label, if it has a record."""
+        return next((row for row in self.rows if row.label == label and row.records), None)
 
 
-def summarise(found: list[Record]) -> list[DatasetSummary]:
-    """Data sets in the paper's order, rows in the order of its tables; the last record of a run counts."""
+def summarise(found: list[Record], searches: Searches | None = None) -> list[DatasetSummary]:
+    """Data sets in the order of the configuration, rows by group; the last record of a run counts.
+
+    `searches` says how many candidates tuned parameters were chosen from.
+    """
     return [
-        _summarise_one(name, mine)
+        _summarise_one(name, mine, (searches or {}).get(name, {}))
         for name in benchmark_config()["datasets"]
         if (mine := _of(found, dataset=name))
     ]
@@ -90,7 +147,14 @@ def paired_difference(reference: list[Record], other: list[Record]) -> Differenc
     share = pairs[0][0]["n_test"] / pairs[0][0]["n_train"]
     step = 100 / pairs[0][0]["n_test"]
     t = float(d.mean()) / math.sqrt(max(float(d.var(ddof=1)), step**2) * (1 / len(d) + share))
-    return Difference(float(d.mean()), float(2 * stats.t.sf(abs(t), len(d) - 1)), len(d))
+    return Difference(
+        mean=float(d.mean()),
+        p=float(2 * stats.t.sf(abs(t), len(d) - 1)),
+        seeds=len(d),
+        wins=int((d > 0).sum()),
+        losses=int((d < 0).sum()),
+        error=float(d.std(ddof=1) / math.sqrt(len(d))),
+    )
 
 
 def hardware(found: list[Record]) -> list[str]:
@@ -98,32 +162,53 @@ def hardware(found: list[Record]) -> list[str]:
     return sorted({_machine(r) for r in found})
 
 
-def _summarise_one(name: str, mine: list[Record]) -> DatasetSummary:
+def _summarise_one(name: str, mine: list[Record], searches: dict[str, Any]) -> DatasetSummary:
     known = dataset_config(name)
     groups = {group: _of(mine, group=group) for group in ("table", "ablation")}
-    reference = _good([r for r in groups["table"] if r["label"] == REFERENCE])
+    good = {label: _good(_of(groups["table"], label=label)) for label in REFERENCES}
+    reference = next((label for label in REFERENCES if good[label]), REFERENCES[-1])
     reported = {r["label"]: r for r in known["results"] if "label" in r}
     order = [*known["settings"], *(row.label for row in ablation_grid(known.get("ablations")))]
 
     def rows(group: str) -> list[Row]:
-        labels = sorted({r["label"] for r in groups[group]}, key=_place(order))
-        return [
-            _row(label, _of(groups[group], label=label), reported.get(label), reference) for label in labels
+        found = [
+            _row(label, _of(groups[group], label=label), reported.get(label), searches.get(label, {}))
+            for label in {r["label"] for r in groups[group]}
         ]
+        compared = [
+            row._replace(difference=paired_difference(good[reference], row.records))
+            if (row.label, group) != (reference, "table")
+            else row
+            for row in found
+        ]
+        return sorted(compared, key=_place(order))
 
-    comparable = bool(known.get("comparable", True))
     return DatasetSummary(
-        name, known["title"], known.get("fact", ""), comparable, rows("table"), rows("ablation")
+        name=name,
+        title=known["title"],
+        fact=known.get("fact", ""),
+        comparable=bool(known.get("comparable", True)),
+        rows=rows("table"),
+        ablations=rows("ablation"),
+        reference=reference,
     )
 
 
-def _row(label: str, mine: list[Record], reported: dict[str, Any] | None, reference: list[Record]) -> Row:
+def _row(label: str, mine: list[Record], reported: dict[str, Any] | None, searches: dict[str, Any]) -> Row:
     good = _good(mine)
     seeds = {r["seed"] for r in good}
     errors = sorted({r["error"] for r in mine if r["status"] == "failed" and r["seed"] not in seeds})
     atoms = next((_atoms(r) for r in good if "n_atoms" in r["params"]), None)
-    difference = None if label == REFERENCE else paired_difference(reference, good)
-    return Row(label, atoms, good, errors, reported, difference)
+    name, fewest = mine[-1].get("method", label), _fewest(good, searches)
+    return Row(label, name, atoms, good, errors, reported, None, fewest)
+
+
+def _fewest(good: list[Record], searches: dict[str, Any]) -> int | None:
+    """The least number of candidates of a seed: of its own grid, or of the search before."""
+    own = [r["candidates"] for r in good if r.get("candidates") is not None]
+    before = [searches[f"seed{r['seed']}"] for r in good if f"seed{r['seed']}" in searches]
+    counts = own or [how["candidates"] if "cross_validated" in how else 1 for how in before]
+    return min(counts) if counts else None
 
 
 def _good(mine: list[Record]) -> list[Record]:
@@ -143,8 +228,14 @@ def _of(found: list[Record], **fields: Any) -> list[Record]:
     return [r for r in found if all(r.get(name) == value for name, value in fields.items())]
 
 
-def _place(order: list[str]) -> Callable[[str], tuple[int, str]]:
-    return lambda label: (order.index(label) if label in order else len(order), label)
+def _place(order: list[str]) -> Callable[[Row], tuple[int, int, str]]:
+    """By group, then as configured."""
+    groups = list(GROUPS)
+    return lambda row: (
+        groups.index(row.group),
+        order.index(row.label) if row.label in order else len(order),
+        row.label,
+    )
 
 
 def _machine(record: Record) -> str:

@@ -1,16 +1,21 @@
-"""Records → a folder with the tables in Markdown and one page in HTML."""
+"""Records → a folder with the tables in Markdown, one page in HTML, and the learning curves as a picture."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 from dcadl.atomic import write_atomically
 from dcadl.bench import records
+from dcadl.bench.report.curve_picture import curve_picture
+from dcadl.bench.report.curves import CURVES_FILE, learning_curves
 from dcadl.bench.report.markdown import markdown
 from dcadl.bench.report.page import page
 from dcadl.bench.report.readme import update_readme
 from dcadl.bench.report.searches import searches_section
 from dcadl.bench.report.summary import hardware, summarise
+from dcadl.bench.settings import read_tuned
 
 
 def write_report(
@@ -18,22 +23,30 @@ def write_report(
 ) -> list[Path]:
     """Write `tables.md` and `index.html` into `folder`, the short table into `readme`; the files written.
 
-    With `tuned`, the tables end with what its searches cost.
+    With `tuned`, the tables mark what was chosen from few candidates, and end with what searches cost. Where
+    a data set was run with several numbers of images of each class, `learning_curves.png` shows them.
     """
     if not Path(path).is_file():
-        raise ValueError(f"there are no records at {path}; make some with `dcadl bench`.")
+        raise ValueError(f"no records found at {path}; make some with `dcadl bench`.")
     found = records.read(path)
-    summaries = summarise(found)
+    summaries = summarise(found, None if tuned is None else read_tuned(tuned, "searches"))
     if not summaries:
         raise ValueError(f"{path} holds no records of a known data set.")
     machines = hardware(found)
     searches = [] if tuned is None else [searches_section(tuned)]
-    written = {"tables.md": markdown(summaries, machines, *searches), "index.html": page(summaries, machines)}
+    written: dict[str, Any] = {
+        "tables.md": markdown(summaries, machines, *searches).encode(),
+        "index.html": page(summaries, machines).encode(),
+    }
+    if curves := learning_curves(summaries):
+        written[CURVES_FILE] = curve_picture(curves)
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
-    for name, text in written.items():
-        write_atomically(home / name, text.encode())
+    for name, content in written.items():
+        write_atomically(home / name, content)
+    files = [home / name for name in written]
     if readme is None:
-        return [home / name for name in written]
-    update_readme(readme, summaries)
-    return [*(home / name for name in written), Path(readme)]
+        return files
+    relative = Path(os.path.relpath(home, Path(readme).resolve().parent)).as_posix()
+    update_readme(readme, summaries, f"{relative}/")
+    return [*files, Path(readme)]

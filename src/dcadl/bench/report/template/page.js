@@ -1,59 +1,55 @@
 "use strict";
 // Draws the page's charts from its data, sorts its tables, and switches between dark and light.
 (() => {
-  const blocks = Object.fromEntries(
-    JSON.parse(document.getElementById("data").textContent).map((block) => [block.name, block]),
-  );
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const blocks = Object.fromEntries(data.blocks.map((block) => [block.name, block]));
+  const curves = Object.fromEntries(data.curves.map((found) => [found.name, found]));
   // Okabe and Ito's colours, told apart by every kind of eye; symbols and dashes repeat what colours say.
+  const GROUPS = { ours: "#d55e00", controls: "#7f7f7f", published: "#0072b2", outsiders: "#009e73" };
   const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7a00", "#7f7f7f"];
   const LIGHTER = ["#003a5c", "#0072b2", "#56b4e9", "#cfe9fb"]; // from the paper outwards: dark pages end light
-  const SYMBOLS = [ // each as wide as high: charts stretch them to a square
-    "circle", "rect", "triangle", "diamond",
-    "path://M0 0h10L5 10z", // a triangle on its point
-    "path://M4 0h2v4h4v2h-4v4h-2v-4h-4v-2h4z", // +
-    "path://M5 0L6.2 3.6L10 3.6L6.9 5.9L8.1 9.5L5 7.3L1.9 9.5L3.1 5.9L0 3.6L3.8 3.6z", // a star
-    "path://M0 1.5L1.5 0L5 3.5L8.5 0L10 1.5L6.5 5L10 8.5L8.5 10L5 6.5L1.5 10L0 8.5L3.5 5z", // ×
-    "path://M0 0h10L0 10h10z", // an hourglass
-    "path://M0 0L10 10V0L0 10z", // a bow
-    "path://M0 0L10 5L0 10z", "path://M10 0L0 5L10 10z", // to the right, to the left
-    "path://M0 0h10v10h-10zM2.5 2.5v5h5v-5z", "path://M0 0h10v3h-3.5v7h-3v-7h-3.5z", // a frame, T
-  ];
-  const DASHES = ["solid", "dashed", "dotted", [12, 4, 2, 4], [18, 5]];
+  const SYMBOLS = { ours: "diamond", controls: "rect", published: "circle", outsiders: "triangle" };
+  const VARIANTS = ["circle", "rect", "triangle", "diamond"]; // of an ablation
+  const PANEL = { width: 230, height: 150 }; // of one method's convergence, at least
   const root = document.documentElement;
   const drawn = [];
 
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const safe = (text) => echarts.format.encodeHTML(String(text)); // tooltips are markup
-  const labels = unique(Object.values(blocks).flatMap((block) => block.points), "label");
+  const colour = (group) => GROUPS[group] ?? GROUPS.published;
+  const unique = (found, key) => [...new Set(found.map((each) => each[key]))];
 
-  function look(label) {
-    // a method's own in every chart
-    const i = labels.indexOf(label);
-    const color = COLOURS[i % COLOURS.length];
-    return {
-      symbol: SYMBOLS[i % SYMBOLS.length], itemStyle: { color, opacity: 1 },
-      lineStyle: { color, width: 1.5, type: DASHES[i % DASHES.length] },
-    };
+  function look(group) {
+    return { symbol: SYMBOLS[group] ?? "circle", itemStyle: { color: colour(group), opacity: 1 } };
   }
 
   function axis(name, extra = {}) {
     const line = { lineStyle: { color: css("--line") } };
     return {
       name, nameLocation: "middle", nameGap: 34, nameTextStyle: { color: css("--quiet") },
-      axisLabel: { color: css("--quiet") }, axisLine: line, splitLine: line, ...extra,
+      axisLabel: { color: css("--quiet"), hideOverlap: true }, axisLine: line, splitLine: line, ...extra,
     };
+  }
+
+  function logAxis(name, formatter, extra = {}) {
+    return axis(name, { type: "log", axisLabel: { color: css("--quiet"), formatter, hideOverlap: true }, ...extra });
   }
 
   function frame(extra) {
     return {
       animation: false, backgroundColor: "transparent", color: COLOURS, textStyle: { color: css("--ink") },
       tooltip: { confine: true, backgroundColor: css("--panel"), textStyle: { color: css("--ink") } },
-      grid: { left: 64, right: 24, top: 48, bottom: 56 }, ...extra,
+      grid: { left: 64, right: 24, top: 24, bottom: 56 }, ...extra,
     };
   }
 
-  function legend(extra = {}) {
-    return { type: "scroll", top: 0, ...extra, textStyle: { color: css("--ink") }, pageTextStyle: { color: css("--ink") } };
+  function nameTag(text, extra = {}) {
+    return { show: true, formatter: () => text, color: css("--ink"), fontSize: 11, ...extra };
+  }
+
+  function duration(seconds) {
+    const [scale, unit] = [[1e6, "µs"], [1e3, "ms"]].find(([scale]) => seconds * scale < 999.5) ?? [1, "s"];
+    return `${Number((seconds * scale).toPrecision(2))} ${unit}`;
   }
 
   function short(value) {
@@ -61,46 +57,99 @@
   }
 
   const charts = {
-    scatter(block, time) {
+    scatter(block, time, box) {
+      const points = block.points.filter((point) => point[time] > 0 && point.error !== null);
+      const grid = { left: 64, right: 110, top: 24, bottom: 56 };
+      const across = powers(points.map((point) => point[time])), up = logRange(points.map((point) => point.error));
+      const offsets = apart(points.map((point) => ({
+        x: share(point[time], across) * (box.clientWidth - grid.left - grid.right),
+        y: (1 - share(point.error, up)) * (box.clientHeight - grid.top - grid.bottom), text: point.label,
+      })));
       return frame({
-        legend: legend({ itemWidth: 14 }),
-        xAxis: axis(block.times[time], {
-          type: "log", axisLabel: { color: css("--quiet"), formatter: short, hideOverlap: true },
-        }),
-        yAxis: axis("Accuracy, %", { type: "value", scale: true, nameGap: 46 }),
-        series: block.points.filter((point) => point[time] > 0).map((point) => ({
-          name: point.label, type: "scatter", symbolSize: 14, ...look(point.label),
-          data: [[point[time], point.accuracy]],
-          tooltip: { formatter: () => `${safe(point.label)}: ${point.accuracy.toFixed(2)} %, ${short(point[time])} s` },
+        grid,
+        xAxis: logAxis(block.times[time], duration, across),
+        yAxis: logAxis("Error, %", short, { nameGap: 46, ...up }),
+        series: points.map((point, i) => ({
+          name: point.label, type: "scatter", symbolSize: 12, ...look(point.group),
+          data: [[point[time], point.error]],
+          label: nameTag(point.label, { position: "right", offset: [0, offsets[i]] }),
+          tooltip: { formatter: () => `${safe(point.label)}: error ${short(point.error)} %, ${duration(point[time])}` },
         })),
       });
     },
-    boxes: (block) => boxPlot(block.boxes),
+    seeds(block) {
+      const names = block.seeds.map((each) => each.label);
+      const error = (accuracy) => Math.max(100 - accuracy, 0.02); // a logarithm has no zero
+      const dots = block.seeds.flatMap((each) => each.values.map((value) => ({
+        value: [error(value), each.label, value], itemStyle: { color: colour(each.group), opacity: 0.55 },
+      })));
+      const means = block.seeds.map((each) => ({ value: [error(each.mean), each.label, each.mean], itemStyle: { color: css("--ink") } }));
+      const tip = ({ value, seriesName }) => `${safe(value[1])}<br>${safe(seriesName)}: accuracy ${value[2].toFixed(2)} %`;
+      return frame({
+        grid: { left: 16, right: 24, top: 16, bottom: 56, containLabel: true },
+        xAxis: logAxis("Error, %", short, logRange(dots.map((dot) => dot.value[0]))),
+        yAxis: axis("", { type: "category", inverse: true, data: names, axisLabel: { color: css("--ink"), interval: 0 } }),
+        series: [
+          { name: "one split", type: "scatter", symbolSize: 9, data: dots, tooltip: { formatter: tip } },
+          { name: "mean", type: "scatter", symbol: "rect", symbolSize: [3, 18], data: means, tooltip: { formatter: tip } },
+        ],
+      });
+    },
+    curves(found, _, box) {
+      const grid = { left: 64, right: 150, top: 24, bottom: 56 };
+      const up = logRange(found.lines.flatMap((line) => line.errors));
+      const ends = found.lines.map((line) => (1 - share(Math.max(line.errors.at(-1), 0.02), up)) * (box.clientHeight - grid.top - grid.bottom));
+      const offsets = spread(ends, 13);
+      return frame({
+        grid,
+        xAxis: logAxis("Training images of each class", String, {
+          min: found.images[0], max: found.images.at(-1),
+          axisLabel: { color: css("--quiet"), customValues: found.images }, axisTick: { customValues: found.images },
+        }),
+        yAxis: logAxis("Error, %", short, { nameGap: 46, ...up }),
+        series: found.lines.map((line, n) => ({
+          name: line.name, type: "line", symbolSize: 7, ...look(line.group), clip: false,
+          lineStyle: { color: colour(line.group), width: line.group === "ours" ? 3 : 1.5, type: line.group === "controls" ? "dashed" : "solid" },
+          data: line.images.map((k, i) => [k, Math.max(line.errors[i], 0.02)]),
+          endLabel: nameTag(line.name, { offset: [0, offsets[n]], color: colour(line.group), fontWeight: line.group === "ours" ? "bold" : "normal" }),
+          tooltip: { formatter: ({ value: [k, error] }) => `${safe(line.name)}: error ${short(error)} % with ${k} of each class` },
+        })),
+      });
+    },
     ablations(block, codes) {
       const found = block.ablations.filter((each) => each.codes === codes);
       const [methods, ways, atoms] = ["method", "normalize", "atoms"].map((key) => unique(found, key));
       const series = methods.flatMap((method, i) => ways.map((way, j) => ({
-        name: `${method}, ${way}`, type: "line", symbol: SYMBOLS[j], symbolSize: 9,
+        name: `${method}, ${way}`, type: "line", symbol: VARIANTS[j], symbolSize: 9,
         itemStyle: { color: COLOURS[j] }, lineStyle: { color: COLOURS[j], type: i ? "dashed" : "solid" },
         data: atoms.map((m) => found.find((e) => e.method === method && e.normalize === way && e.atoms === m)?.accuracy),
       })));
       return frame({
-        legend: legend(), series,
+        grid: { left: 64, right: 24, top: 48, bottom: 56 },
+        legend: { type: "scroll", top: 0, textStyle: { color: css("--ink") }, pageTextStyle: { color: css("--ink") } },
+        series,
         xAxis: axis("Atoms", { type: "category", data: atoms }),
         yAxis: axis("Accuracy, %", { type: "value", scale: true, nameGap: 46 }),
       });
     },
-    convergence(block) {
+    convergence(block, _, box) {
+      // a small panel for each method, as many in a row as there is room for
       const [min, max] = block.range;
+      const columns = panelsAcross(box), rows = Math.ceil(block.convergence.length / columns);
+      const wide = 100 / columns, high = 100 / rows;
+      const place = (i) => ({ left: `${(i % columns) * wide + 0.2 * wide}%`, width: `${0.74 * wide}%`,
+        top: `${Math.floor(i / columns) * high + 0.18 * high}%`, height: `${0.58 * high}%` });
+      const every = (make) => block.convergence.map(make);
       return frame({
-        legend: legend({ itemWidth: 44 }),
-        xAxis: axis("Share of the run, %", { type: "value", max: 100 }),
-        yAxis: axis("Objective above its lowest, share", {
-          type: "log", min, max, nameGap: 46, axisLabel: { color: css("--quiet"), formatter: short },
-        }),
-        series: block.convergence.map((line) => ({
-          name: line.label, type: "line", symbolSize: 9, ...look(line.label), data: steps(line),
-          tooltip: { formatter: ({ value: [x, y] }) => `${safe(line.label)}: ${short(y)} at ${x.toFixed(0)} % of its run` },
+        grid: every((_line, i) => place(i)),
+        title: every((line, i) => ({ text: line.label, left: place(i).left, top: `${Math.floor(i / columns) * high + 0.03 * high}%`,
+          padding: 0, textStyle: { color: css("--ink"), fontSize: 12, fontWeight: "normal" } })),
+        xAxis: every((line, i) => axis("", { gridIndex: i, type: "value", min: 0, max: line.values.length - 1, splitNumber: 3 })),
+        yAxis: every((_line, i) => logAxis("", short, { gridIndex: i, min, max, splitNumber: 3, interval: 2 })),
+        series: every((line, i) => ({
+          name: line.label, type: "line", xAxisIndex: i, yAxisIndex: i, showSymbol: line.values.length < 30, symbolSize: 4,
+          ...look(line.group), lineStyle: { color: colour(line.group), width: 1.5 }, data: line.values.map((v, k) => [k, v]),
+          tooltip: { formatter: ({ value: [k, v] }) => `${safe(line.label)}: ${short(v)} after step ${k}` },
         })),
       });
     },
@@ -108,15 +157,15 @@
       const found = block.confusions.find((each) => each.label === label);
       const many = block.classes.length > 20;
       const names = axis("", { type: "category", data: block.classes, splitLine: { show: false } });
-      names.axisLabel = { color: css("--quiet"), show: !many, interval: 0, rotate: 45 };
+      names.axisLabel = { color: css("--quiet"), interval: many ? "auto" : 0, rotate: 90, fontSize: many ? 9 : 12, width: 90, overflow: "truncate" };
       return frame({
-        grid: { left: many ? 40 : 90, right: 16, top: 16, bottom: many ? 90 : 130 },
-        xAxis: { ...names, name: "Predicted", nameGap: many ? 12 : 60 },
-        yAxis: { ...names, name: "True", inverse: true, nameGap: many ? 16 : 70, axisLabel: { ...names.axisLabel, rotate: 0 } },
+        grid: { left: 110, right: 16, top: 16, bottom: 176, outerBoundsMode: "none" }, // or long names make it oblong
+        xAxis: { ...names, name: "Predicted", nameGap: 92 },
+        yAxis: { ...names, name: "True", inverse: true, nameGap: 92, axisLabel: { ...names.axisLabel, rotate: 0 } },
         visualMap: {
           // by square root: a few per cent of confusion must not vanish beside the diagonal
           min: 0, max: 10, dimension: 3, formatter: (root) => `${Math.round(root * root)} %`,
-          calculable: true, orient: "horizontal", left: "center", bottom: 0, text: ["100 %", "0 %"],
+          calculable: true, orient: "horizontal", left: "center", bottom: 0,
           textStyle: { color: css("--ink") }, inRange: { color: [css("--panel"), ...(root.dataset.theme === "dark" ? LIGHTER : LIGHTER.toReversed())] },
         },
         series: [{
@@ -127,33 +176,59 @@
     },
   };
 
-  function unique(found, key) {
-    return [...new Set(found.map((each) => each[key]))];
+  function logRange(values) {
+    // whole steps of 1, 2, 5: an axis that ends close to its points
+    const steps = [-2, -1, 0, 1, 2].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power));
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    return { min: steps.findLast((step) => step <= low) ?? 0.01, max: steps.find((step) => step >= high) ?? 100 };
   }
 
-  function steps({ label, values }) {
-    // some ten symbols a line, each line's at steps of its own
-    const every = Math.ceil(values.length / 10);
-    const marked = labels.indexOf(label) % every;
-    return values.map((value, i) => ({
-      value: [(100 * i) / (values.length - 1), value], ...(i % every === marked ? {} : { symbol: "none" }),
-    }));
+  function powers(values) {
+    // whole powers of ten around the values
+    return { min: 10 ** Math.floor(Math.log10(Math.min(...values))), max: 10 ** Math.ceil(Math.log10(Math.max(...values))) };
   }
 
-  function boxPlot(boxes) {
-    return frame({
-      grid: { left: 16, right: 24, top: 16, bottom: 56, containLabel: true },
-      xAxis: axis("Accuracy, %", { type: "value", scale: true }),
-      yAxis: axis("", { type: "category", inverse: true, data: boxes.map((each) => each.label) }),
-      series: [{
-        type: "boxplot", data: boxes.map((each) => each.box),
-        itemStyle: { color: css("--panel"), borderColor: COLOURS[0], borderWidth: 2 },
-        tooltip: {
-          formatter: ({ name, value }) =>
-            `${safe(name)}<br>median ${value[3].toFixed(2)} %<br>range ${value[1].toFixed(2)} to ${value[5].toFixed(2)} %`,
-        },
-      }],
-    });
+  const share = (value, { min, max }) => Math.log(value / min) / Math.log(max / min); // of a logarithmic axis
+
+  function spread(heights, room) {
+    // how far to shift each height so that all lie apart: those too close push each other away
+    const order = heights.map((_height, i) => i).sort((i, j) => heights[i] - heights[j]);
+    const placed = [...heights];
+    for (let round = 0; round < 200; round += 1) {
+      for (let k = 1; k < order.length; k += 1) {
+        const [i, j] = [order[k - 1], order[k]];
+        const push = Math.max(0, room - (placed[j] - placed[i])) / 2;
+        placed[i] -= push;
+        placed[j] += push;
+      }
+    }
+    return placed.map((height, i) => height - heights[i]);
+  }
+
+  function apart(tags) {
+    // how far to shift each name down so that it covers no other: the lowest names move first
+    const placed = [], order = tags.map((_tag, i) => i).sort((i, j) => tags[i].y - tags[j].y);
+    const shifts = Array(tags.length).fill(0);
+    for (const i of order) {
+      const { x, y, text } = tags[i], width = 7 * text.length + 12;
+      const hit = (at) => placed.some((p) => Math.abs(p.y - at) < 13 && p.x < x + width && x < p.x + p.width);
+      const shift = [0, -7, 7, -13, 13, -20, 20, -27, 27, -34, 34].find((d) => !hit(y + d)) ?? 0;
+      placed.push({ x, y: y + shift, width });
+      shifts[i] = shift;
+    }
+    return shifts;
+  }
+
+  const panelsAcross = (box) => Math.max(1, Math.floor(box.clientWidth / PANEL.width));
+
+  function heightOf(kind, block, box) {
+    // pixels that a chart needs at this width; null where the style sheet says
+    if (kind === "seeds") return 90 + 26 * block.seeds.length;
+    if (kind === "convergence") return PANEL.height * Math.ceil(block.convergence.length / panelsAcross(box));
+    if (kind === "confusion") return box.clientWidth + 66; // square cells: names and scale take as much on both sides
+    if (kind === "curves") return Math.max(420, 24 * block.lines.length);
+    if (kind === "scatter") return Math.max(384, 22 * block.points.length);
+    return null;
   }
 
   function choices(block, kind) {
@@ -164,14 +239,15 @@
   }
 
   function draw(figure) {
-    const block = blocks[figure.dataset.block];
     const { kind } = figure.dataset;
+    const block = (kind === "curves" ? curves : blocks)[figure.dataset.block];
     const box = figure.querySelector(".chart");
     const select = figure.querySelector("select");
-    if (kind === "boxes") box.style.height = `${90 + 34 * block.boxes.length}px`;
+    const fit = () => { const height = heightOf(kind, block, box); if (height) box.style.height = `${height}px`; };
+    fit();
     const chart = echarts.init(box);
     const show = () => {
-      const option = charts[kind](block, select?.value);
+      const option = charts[kind](block, select?.value, box);
       const selected = chart.getOption()?.legend?.[0]?.selected;
       if (option.legend && selected) option.legend.selected = selected; // what the reader hid stays hidden
       chart.setOption(option, true);
@@ -185,13 +261,11 @@
     }
     box.dataset.name = box.getAttribute("aria-label");
     show();
-    drawn.push({ chart, show, box });
+    drawn.push({ chart, show, box, fit });
   }
 
-  const number = (text) => Number.parseFloat(text.replace("+", "").replace("−", "-"));
-
   function compare(a, b, sign) {
-    const [x, y] = [number(a), number(b)];
+    const [x, y] = [a, b].map((cell) => Number.parseFloat(cell.dataset.value));
     const missing = Number.isNaN(x) - Number.isNaN(y);
     return missing || (Number.isNaN(x) ? 0 : sign * (x - y)); // what has no number comes last, both ways
   }
@@ -199,13 +273,16 @@
   function sortBy(head) {
     const rising = head.getAttribute("aria-sort") !== "ascending";
     const sign = rising ? 1 : -1;
-    const body = head.closest("table").tBodies[0];
-    const text = (row) => row.cells[head.cellIndex].textContent;
-    const order = head.cellIndex === 0 ? (a, b) => sign * a.localeCompare(b) : (a, b) => compare(a, b, sign);
-    const rows = [...body.rows].sort((a, b) => order(text(a), text(b)));
+    const table = head.closest("table");
+    const cell = (row) => row.cells[head.cellIndex];
+    const order = head.cellIndex === 0
+      ? (a, b) => sign * cell(a).textContent.localeCompare(cell(b).textContent)
+      : (a, b) => compare(cell(a), cell(b), sign);
+    table.querySelectorAll("tr.group").forEach((row) => row.remove()); // sorted rows know no groups
+    const rows = [...table.tBodies].flatMap((body) => [...body.rows]).sort(order);
     for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", rising ? "ascending" : "descending");
-    body.append(...rows);
+    table.tBodies[0].append(...rows);
   }
 
   function paint(theme) {
@@ -221,8 +298,11 @@
   document.getElementById("theme").addEventListener("click", () =>
     paint(root.dataset.theme === "dark" ? "light" : "dark"),
   );
-  window.addEventListener("resize", () => drawn.forEach(({ chart, box }) => {
+  window.addEventListener("resize", () => drawn.forEach(({ chart, box, fit, show }) => {
     // a telephone also says "resize" when its address bar hides
-    if (box.clientWidth !== chart.getWidth()) chart.resize();
+    if (box.clientWidth === chart.getWidth()) return;
+    fit();
+    chart.resize();
+    show();
   }));
 })();

@@ -1,0 +1,73 @@
+"""Sentences about the tables, from records made by hand."""
+
+import pytest
+
+from dcadl.bench.report.findings import findings
+from dcadl.bench.report.summary import summarise
+
+
+def _records(dataset, **accuracies):
+    return [
+        {
+            "dataset": dataset,
+            "group": "table",
+            "status": "ok",
+            "params": {},
+            "n_train": 90,
+            "n_test": 10,
+            "label": label,
+            "method": label,
+            "seed": seed,
+            "accuracy": accuracy,
+            "test_batch_s": 1e-5 * len(label),
+        }
+        for label, accuracy in accuracies.items()
+        for seed in range(5)
+    ]
+
+
+def _said(*records):
+    return findings(summarise([r for each in records for r in each]))
+
+
+@pytest.mark.parametrize(("other", "first"), [(0.97, "DPL"), (0.90, "LOO-ADL")])
+def test_the_winner_is_named_with_its_data_set(other, first):
+    assert _said(_records("digits", LOOADL=0.95, DPL=other))[0] == f"{first} has the highest mean on Digits."
+
+
+def test_where_somebody_elses_method_wins_is_said_first():
+    said = _said(_records("digits", LOOADL=0.95, DPL=0.9), _records("scene15", LOOADL=0.7, DPL=0.8))
+
+    assert said[0] == "DPL has the highest mean on Scene15; LOO-ADL has the highest mean on Digits."
+
+
+def test_learned_atoms_are_weighed_against_each_control():
+    said = _said(_records("digits", DCADL=0.95, RandomAtoms=0.9, PCAAtoms=0.96))
+
+    assert (
+        "DCADL's learned atoms are worth +5.0 points (Digits) over Random atoms and -1.0 points (Digits) "
+        "over PCA atoms."
+    ) in said
+
+
+def test_the_leader_with_few_images_is_said_where_there_is_a_curve():
+    few = _records("extended_yaleb-5", LOOADL=0.99, HOGSVM=0.9)
+    said = _said(few, _records("extended_yaleb", LOOADL=0.99, HOGSVM=0.98))
+
+    assert (
+        "With 5 images of each class on Extended YaleB, LOO-ADL errs in 1.0 % and HOG + linear SVM, the "
+        "next, in 10.0 %."
+    ) in said
+
+
+def test_the_fastest_is_sought_among_those_near_the_best():
+    said = _said(_records("digits", DPL=0.90, PatchRidge=0.95, RandomAtoms=0.955))
+
+    assert "Patch ridge on Digits (100 µs)." in said[-1]  # DPL is faster, and five points behind
+
+
+def test_rows_of_few_seeds_give_no_finding():
+    lucky = [r for r in _records("digits", DPL=0.99) if r["seed"] < 4]
+
+    assert _said(lucky) == []
+    assert _said(lucky, _records("digits", DCADL=0.9))[0].startswith("DCADL has")
