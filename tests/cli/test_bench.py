@@ -105,7 +105,7 @@ def test_two_methods_and_two_seeds_become_a_report(call, tmp_path):
     result = call("report", path, "-o", tmp_path / "report")
 
     assert result.stdout.split() == [str(tmp_path / "report" / name) for name in ("tables.md", "index.html")]
-    assert "| PatchRidge |" in (tmp_path / "report" / "tables.md").read_text()
+    assert "| Patch ridge ‡ |" in (tmp_path / "report" / "tables.md").read_text()
 
 
 def test_what_tune_wrote_bench_reads(call, tmp_path):
