@@ -63,7 +63,7 @@ def _value(text: str) -> Any:
 
 
 def _kebab(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=^LOO)(?=ADL)", "-", name).lower()
 
 
 def _bare(name: str) -> str:

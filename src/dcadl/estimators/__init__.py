@@ -7,6 +7,7 @@ from dcadl.estimators.dadl import DADL
 from dcadl.estimators.dcadl import DCADL
 from dcadl.estimators.dpl import DPL
 from dcadl.estimators.lcksvd import LCKSVD
+from dcadl.estimators.loo_adl import LOOADL
 from dcadl.estimators.pcanet import PCANet
 from dcadl.estimators.sadl import SADL
 
@@ -16,6 +17,7 @@ __all__ = [
     "DCADL",
     "DPL",
     "LCKSVD",
+    "LOOADL",
     "SADL",
     "ConvNet",
     "PCANet",

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from dcadl.arrays import Array, array_namespace, fetch, is_device_array
 from dcadl.ops.patches import NORMALISATIONS, Grid, patch_grid
+from dcadl.solvers.sources import StoredImages
 
 DTYPES = [np.float32, np.float64]  # anything else, such as 8-bit pixels, becomes float32
 
@@ -96,6 +98,21 @@ def open_npy(X: Any) -> Any:
     return np.load(path, mmap_mode="r")
 
 
+def stored_rows(estimator: BaseEstimator, X: Any, y: Any) -> tuple[StoredImages, np.ndarray, tuple[int, ...]]:
+    """Training images left where they are, labels, and the shape of one image."""
+    if not readable(X):
+        X, y, shape = fit_rows(estimator, X, y)
+        return StoredImages(X, X.dtype), y, shape
+    if y is None:
+        fit_rows(estimator, X[:1], y)  # scikit-learn's own words
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    first, _, shape = fit_rows(estimator, np.zeros((1, *X.shape[1:]), X.dtype), y[:1])
+    return StoredImages(X, first.dtype), y, shape
+
+
 def class_numbers(y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> tuple[np.ndarray, ...]:
     """The class labels in order, the number of each image's class, and the share of each class."""
     classes, index = np.unique(y, return_inverse=True)
@@ -107,10 +124,8 @@ def class_numbers(y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> tuple
 
 def one_hot(y: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """The class labels in order, and Y (n, C)."""
-    classes, index = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"y must hold at least 2 classes; got one class: {classes.tolist()}.")
-    return classes, np.eye(len(classes), dtype=dtype)[index]
+    classes, numbers, _ = class_numbers(y, None, dtype)
+    return classes, np.eye(len(classes), dtype=dtype)[numbers]
 
 
 def class_shares(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

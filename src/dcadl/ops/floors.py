@@ -8,6 +8,13 @@ from __future__ import annotations
 
 # A flat patch is noise once its mean is gone: below this share of its own length it is not blown up.
 CONTRAST_FLOOR = 1e-2
+# The same after whitening, as a share of the usual length: rounding in a flat patch must not become a pattern.
+WHITENED_FLOOR = 1e-2
+
+# Share of the mean eigenvalue added to each one before whitening, and of the mean deviation of like features
+# added to each one before dividing by it: directions and features that hardly vary are mostly noise.
+WHITENING_FLOOR = 0.1
+DEVIATION_FLOOR = 0.1
 
 # Share of its largest diagonal entry added to a Gram matrix in float64 where the user's ridge is smaller, 0
 # for example: directions below it are rounding. Keeps the matrix positive definite.

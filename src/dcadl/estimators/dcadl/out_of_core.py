@@ -8,13 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from dcadl.arrays import blas_threads
 from dcadl.estimators.dcadl.training import TrainingSet
-from dcadl.estimators.validation import class_numbers, fit_rows, grid_of, readable, sample_weights
+from dcadl.estimators.validation import class_numbers, grid_of, sample_weights, stored_rows
 from dcadl.ops.patches import Grid
 from dcadl.solvers.budget import memory_bytes, memory_plan
 from dcadl.solvers.sources import Labels, PatchCutter, StoredChunk, StoredImages
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
 def stored_images(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
     """Training images left where they are."""
-    images, y, shape = _checked(model, X, y)
+    images, y, shape = stored_rows(model, X, y)
     grid = grid_of(model, shape)
     weight = sample_weights(sample_weight, model.class_weight, y, images.dtype)
     classes, numbers, intercept = class_numbers(y, weight, images.dtype)
@@ -35,20 +32,6 @@ def stored_images(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingS
     return TrainingSet(
         classes, intercept, shape, grid, images.dtype, y, weight, partial(_parts, model, images, labels, grid)
     )
-
-
-def _checked(model: DCADL, X: Any, y: Any) -> tuple[StoredImages, np.ndarray, tuple[int, ...]]:
-    if not readable(X):
-        X, y, shape = fit_rows(model, X, y)
-        return StoredImages(X, X.dtype), y, shape
-    if y is None:
-        fit_rows(model, X[:1], y)  # scikit-learn's own words
-    y = column_or_1d(y, warn=True)
-    check_consistent_length(X, y)
-    assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    first, _, shape = fit_rows(model, np.zeros((1, *X.shape[1:]), X.dtype), y[:1])
-    return StoredImages(X, first.dtype), y, shape
 
 
 @contextmanager

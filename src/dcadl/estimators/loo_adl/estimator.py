@@ -1,0 +1,305 @@
+"""LOOADL: a picture classifier without settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from dcadl.arrays import Array, check_backend, fetch
+from dcadl.estimators.base import CodingClassifier, FitReport, fitted_array, fitting
+from dcadl.estimators.files import SavedModel
+from dcadl.estimators.loo_adl import learn as learning
+from dcadl.estimators.loo_adl.images import Images, distinct_images, reduce_images, reduction
+from dcadl.estimators.loo_adl.structures import ATOMS, Candidates, candidates, check_levels
+from dcadl.estimators.prediction import on_backend
+from dcadl.estimators.validation import (
+    check_number,
+    check_option,
+    class_numbers,
+    open_npy,
+    sample_weights,
+    stored_rows,
+)
+from dcadl.ops.maps import Front
+from dcadl.ops.patches import Grid, atom_shape
+from dcadl.ops.pool import Pyramid
+from dcadl.solvers import loo_adl
+from dcadl.solvers.budget import memory_bytes
+from dcadl.solvers.loo_adl import Atoms, Model
+from dcadl.solvers.loo_ridge import RidgeFit
+from dcadl.solvers.structure import NORMALISATIONS, Candidate, first_look
+from dcadl.solvers.walk import map_rows
+
+
+class LOOADL(CodingClassifier):
+    """LOO-ADL: an analysis dictionary learned by its own exact leave-one-out error.
+
+    Every window of an image, whitened, responds to m atoms (small filters); positive and negative responses
+    beyond a threshold are averaged over the cells of a pyramid of grids; ridge regression reads the class
+    off them. Window size, normalisation and pyramid are chosen by the leave-one-out error of that
+    regression before anything is learned. Then atoms and thresholds are learned by lowering the same error,
+    and kept only if they do better on images they were not learned from. No parameter need be given.
+
+    Parameters
+    ----------
+    n_atoms : int or "auto", default="auto"
+        Number of atoms, m; "auto" is 32.
+    patch_shape : int, tuple or "auto", default="auto"
+        Height and width of an atom; for signals its length. "auto" compares three sizes, and reduces large
+        images first, to about 8000 pixels.
+    stride : int, tuple or "auto", default="auto"
+        Step between windows; "auto" is 1: dense windows are worth points of accuracy.
+    normalize : {"auto", "whitened", "whitened-once", "centred", None}, default="auto"
+        "whitened": mean removed, unit length, whitened, unit length; "whitened-once" without the last,
+        for pictures under constant light; "centred": mean removed, unit length; None: windows as they are.
+    pool : tuple of int or "auto", default="auto"
+        Sides of the grids that responses are averaged over, such as (1, 2, 4).
+    learn : bool, default=True
+        False keeps the first atoms, directions that many windows share: the control that says what
+        learning is worth.
+    image_shape : tuple or None, default=None
+        (H, W), (H, W, channels) or (length,), to fold samples that come as rows. Rows without it are
+        plain vectors, in which neighbours mean nothing: one patch of all values.
+    max_iter : int, default=20
+        Most passes of learning. More lower the error further, but hardly help on new images.
+    tol : float, default=1e-3
+        Stop when a pass lowers the error by less than this share of it. 0: exactly max_iter passes.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each class; multiplies `sample_weight`.
+    backend : {"numpy", "torch", "torch:cuda", "cupy"}, default="numpy"
+        Where the arithmetic runs. Fitted attributes are NumPy arrays in any case.
+    max_memory : str, int or None, default=None
+        Most memory that a fit may take beyond its data, such as "1GB".
+    random_state : int, RandomState or None, default=None
+        Seed of the first atoms.
+
+    Attributes
+    ----------
+    atoms_ : ndarray (n_atoms, *patch_shape[, channels])
+        The filters as they act on pixels, whitening composed in.
+    thresholds_ : ndarray (n_atoms,)
+    coef_ : ndarray (n_classes, 2 * n_atoms * n_cells)
+        Columns ordered by sign, atom, cell.
+    intercept_ : ndarray (n_classes,)
+    classes_ : ndarray (n_classes,)
+    candidates_ : list of dict
+        The structures that were compared, best first: `patch_shape`, `normalize`, `pool`, and the
+        leave-one-out `loss` and `accuracy` of each before anything was learned.
+    normalize_, pool_ : the chosen normalisation and pyramid
+    learned_ : bool
+        Whether learned atoms were kept.
+    objective_ : ndarray (n_iter_ + 1,)
+        The leave-one-out error that atoms were learned by, at the start and after each pass; never rising.
+        Empty where nothing was learned or kept.
+    expected_accuracy_ : float
+        Share of training images whose class is right when they are left out of the classifier, under atoms
+        that have not seen them: each half under atoms learned from the other half, or, beyond 2000 images,
+        up to 4000 others.
+    n_judged_ : int
+        Number of images that `expected_accuracy_` is taken over.
+    lam_ : float
+        The ridge, chosen by exact leave-one-out.
+    n_iter_, n_features_in_ : int
+    grid_ : Grid
+        Where windows lie on the (reduced) image.
+    reduction_ : int
+        Factor by which sides of images are reduced first.
+
+    Notes
+    -----
+    A sample of weight k counts as k copies of it; copies of an image count as one image of that weight, so
+    that leaving it out leaves out all of them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from dcadl import LOOADL
+    >>> digits = load_digits()
+    >>> model = LOOADL(random_state=0).fit(digits.images[:300], digits.target[:300])
+    >>> model.pool_
+    (2, 4)
+    """
+
+    atoms_: np.ndarray
+    thresholds_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    grid_: Grid
+    normalize_: str | None
+    pool_: tuple[int, ...]
+    reduction_: int
+
+    def __init__(
+        self,
+        n_atoms: Any = "auto",
+        patch_shape: Any = "auto",
+        stride: Any = "auto",
+        normalize: str | None = "auto",
+        pool: Any = "auto",
+        learn: bool = True,
+        image_shape: Any = None,
+        max_iter: int = 20,
+        tol: float = 1e-3,
+        class_weight: Any = None,
+        backend: str = "numpy",
+        max_memory: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_atoms = n_atoms
+        self.patch_shape = patch_shape
+        self.stride = stride
+        self.normalize = normalize
+        self.pool = pool
+        self.learn = learn
+        self.image_shape = image_shape
+        self.max_iter = max_iter
+        self.tol = tol
+        self.class_weight = class_weight
+        self.backend = backend
+        self.max_memory = max_memory
+        self.random_state = random_state
+
+    @fitting
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LOOADL:
+        """Choose a structure, learn atoms, and solve the ridge regression.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, H, W), (n, H, W, channels), or rows (n, values)
+            A memory map, an HDF5 or Zarr array or the path of a `.npy` file is read a chunk at a time.
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,) or None
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        images, classes = self._images(X, y, sample_weight)
+        C, rng, wanted = len(classes), check_random_state(self.random_state), self._candidates(images)
+        report = FitReport(self, len(wanted.grids) + 2 * self.max_iter, X, y, sample_weight)
+        few = learning.subset(images, images.order[: learning.CHOICE_IMAGES], C, self.backend)
+        found = learning.choose(few, wanted, rng, lambda: report.after_pass(lambda model: None))
+        model, first = self._started(few, wanted, found[0], rng)
+
+        learned = learning.Learned(first)
+        if self.learn and learning.worth_learning(images, model):
+            passes = learning.Passes(self.max_iter, self.tol, lambda atoms: report.after_pass(lambda model: None))
+            learned = learning.learn_atoms(images, C, self.backend, model, first, passes)
+        ridge, judged = learning.last_ridge(images, C, self.backend, model, learned.atoms)
+        self.classes_, self.image_shape_, self.reduction_ = classes, images.shape, images.factor
+        self.normalize_, self._candidates_compared = found[0].normalize, tuple(map(tuple, found))
+        self._keep(model, learned, ridge, learned.honest or judged)
+        report.end()
+        return self
+
+    @property
+    def candidates_(self) -> list[dict[str, Any]]:
+        """The structures that were compared, best first."""
+        return [dict(zip(Candidate._fields, one)) for one in self._candidates_compared]
+
+    def _images(self, X: Any, y: Any, sample_weight: Any) -> tuple[Images, np.ndarray]:
+        source, y, shape = stored_rows(self, open_npy(X), y)
+        weight = sample_weights(sample_weight, self.class_weight, y, np.float64)
+        classes, numbers, _ = class_numbers(y, weight, np.float64)
+        factor = reduction(shape) if self._open("patch_shape") and self._open("stride") else 1
+        return distinct_images(source, numbers, weight, shape, factor), classes
+
+    def _open(self, name: str) -> bool:
+        """Whether a parameter is left to the fit."""
+        return isinstance(getattr(self, name), str) and getattr(self, name) == "auto"
+
+    def _candidates(self, images: Images) -> Candidates:
+        vector = self.image_shape is None and len(images.shape) == 1
+        return candidates(
+            images.working_shape, self.patch_shape, self.stride, self.normalize, self.pool, vector
+        )
+
+    def _started(
+        self, few: learning.Subset, wanted: Candidates, best: Candidate, rng: np.random.RandomState
+    ) -> tuple[Model, Atoms]:
+        """The chosen structure, and its first atoms."""
+        grid = next(grid for grid in wanted.grids if grid.patch == best.patch_shape)
+        front, atoms = first_look([few.X], grid, best.normalize, self._m(), rng)
+        return Model(front, Pyramid(grid.counts, best.pool)), atoms
+
+    def _keep(self, model: Model, learned: learning.Learned, ridge: RidgeFit, honest: learning.Honest) -> None:
+        """Fitted attributes, all but those of the data."""
+        front, result = model.front, learned.result
+        dtype = fetch(front.whitener).dtype
+        filters = learned.atoms.Omega @ fetch(front.whitener)
+        self.grid_, self.pool_ = front.grid, model.pyramid.levels
+        self.atoms_ = fitted_array(filters, dtype).reshape(-1, *self._atom_shape())
+        self.thresholds_ = fitted_array(learned.atoms.t, dtype)
+        self.coef_, self.intercept_ = fitted_array(ridge.W, dtype), fitted_array(ridge.b, dtype)
+        self.lam_, self.learned_ = ridge.lam, result is not None
+        self.objective_ = np.asarray(result.state.trace if result else ())
+        self.n_iter_ = result.n_iter if result else 0
+        self.expected_accuracy_, self.n_judged_ = honest.accuracy, len(honest.numbers)
+        self._usual = front.usual
+        self._whitener = fitted_array(front.whitener if front.usual else np.empty((0, 0)), dtype)
+
+    def _scores(self, rows: Array) -> Array:
+        x, W, b = on_backend(self.backend, rows, self.coef_, self.intercept_)
+        return self._mapped(x, lambda F: F @ W.T + b)
+
+    def _codes(self, rows: Array) -> np.ndarray:
+        return fetch(self._mapped(on_backend(self.backend, rows)[0], lambda F: F))
+
+    def _mapped(self, x: Array, function: Callable[[Array], Array]) -> Array:
+        """`function` of the features of each chunk of images."""
+        _, filters, t, whitener = on_backend(
+            self.backend, x, self._filters(), self.thresholds_, self._whitener
+        )
+        front = Front(self.grid_, whitener, self.normalize_ is not None, self._usual)
+        model = Model(front, Pyramid(self.grid_.counts, self.pool_))
+
+        def visit(part: Array) -> Array:
+            small = reduce_images(part, self.image_shape_, self.reduction_)
+            return function(loo_adl.features(small, model, filters, t))
+
+        return map_rows(visit, x, self.grid_)
+
+    def _filters(self) -> np.ndarray:
+        return self.atoms_.reshape(len(self.atoms_), -1)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.coef_.shape[1]
+
+    def _check_parameters(self) -> None:
+        if not self._open("n_atoms"):
+            check_number("n_atoms", self.n_atoms, 1, integer=True)
+        check_option("normalize", self.normalize, ("auto", *NORMALISATIONS))
+        if not self._open("pool"):
+            check_levels(self.pool)
+        check_option("learn", self.learn, (True, False))
+        check_number("max_iter", self.max_iter, 1, integer=True)
+        check_number("tol", self.tol, 0)
+        check_backend(self.backend)
+        memory_bytes(self.max_memory)
+
+    def _saved(self) -> SavedModel:
+        C, d, m = len(self.classes_), self.grid_.d, self._m()
+        cells = Pyramid(self.grid_.counts, self.pool_).n_cells
+        side = d if self._usual else 0
+        arrays = {
+            "atoms_": (m, *self._atom_shape()),
+            "thresholds_": (m,),
+            "coef_": (C, 2 * m * cells),
+            "intercept_": (C,),
+            "objective_": (None,),
+            "_whitener": (side, side),
+        }
+        values = ("grid_", "image_shape_", "normalize_", "pool_", "reduction_", "learned_", "lam_", "n_iter_")
+        more = ("expected_accuracy_", "n_judged_", "n_features_in_", "_usual", "_candidates_compared")
+        return SavedModel(arrays, (*values, *more))
+
+    def _m(self) -> int:
+        return ATOMS if self._open("n_atoms") else int(self.n_atoms)
+
+    def _atom_shape(self) -> tuple[int, ...]:
+        return atom_shape(self.grid_, self.image_shape_)

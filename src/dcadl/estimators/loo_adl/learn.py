@@ -1,0 +1,244 @@
+"""How LOO-ADL is fitted: a structure chosen, atoms learned and kept if they generalise, a last ridge classifier.
+
+Atoms that were learned have seen the labels of the images they were learned from. Whether they are worth
+keeping, and what accuracy to expect, is judged by images they have not seen: each half of the images under
+the atoms learned from the other, or, where images are many, others altogether.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch, send
+from dcadl.estimators.loo_adl.images import Images
+from dcadl.estimators.loo_adl.structures import Candidates
+from dcadl.ops.patches import Grid
+from dcadl.ops.pool import Pyramid
+from dcadl.solvers import loo_adl
+from dcadl.solvers.loo_adl import Atoms, Model
+from dcadl.solvers.loo_ridge import RidgeFit, Sums, fit_rows, fit_sums
+from dcadl.solvers.loop import Result, iterate
+from dcadl.solvers.structure import Candidate, Labels, bank, compare, take_rows
+from dcadl.solvers.walk import chunk_slices, host_slices, map_rows, walker
+
+CHOICE_IMAGES, CHOICE_PLACES = 500, 1_000_000  # that structures are compared on
+CHOICE_ATOMS = 16
+LEARNING_IMAGES, LEARNING_PLACES = 2_000, 600_000  # that atoms are learned from
+JUDGED_IMAGES = 4_000  # whose left-out scores choose λ where features of all do not fit
+FEATURE_BYTES = 400_000_000  # of all images, up to which they are kept
+FEW_IMAGES = 500  # up to which atoms are learned behind the whole pyramid
+LEARNING_POOL = (4,)  # behind which they are learned else: cheaper, and less is learned by heart
+FEWEST_OF_A_CLASS = 4  # images, without which nothing is learned
+
+
+class Passes(NamedTuple):
+    """When learning ends."""
+
+    max_iter: int
+    tol: float
+    watch: Callable[[Atoms], bool]  # told of atoms after each pass; may ask to stop
+
+    def halved(self) -> Passes:
+        """Half as many."""
+        return self._replace(max_iter=max(1, self.max_iter // 2))
+
+
+class Subset(NamedTuple):
+    """Some images on the backend."""
+
+    X: Array  # (k, r)
+    Y: Array  # (k, C) one-hot
+    root: Array  # (k,) roots of the weights
+
+    def labels(self) -> Labels:
+        """Y less its weighted mean, rows times their root."""
+        xp = array_namespace(self.Y)
+        total = float(xp.sum(as_float64(self.root) ** 2))
+        mean = (self.root * self.root / total) @ self.Y
+        return Labels((self.Y - mean) * self.root[:, None], mean, self.root)
+
+    def part(self, chosen: np.ndarray) -> Subset:
+        """Those where `chosen` is true."""
+        return Subset(*(take_rows(a, np.flatnonzero(chosen)) for a in self))
+
+
+class Honest(NamedTuple):
+    """Scores of images that were left out, under atoms that have not seen them."""
+
+    scores: np.ndarray  # (k, C)
+    numbers: np.ndarray  # (k,) class of each
+    weight: np.ndarray  # (k,)
+
+    @property
+    def accuracy(self) -> float:
+        """Weighted share of images whose class is right."""
+        return float(np.average(self.scores.argmax(axis=1) == self.numbers, weights=self.weight))
+
+
+class Learned(NamedTuple):
+    """Atoms, and how they came about."""
+
+    atoms: Atoms
+    result: Result | None = None  # of the passes; None: the first atoms were kept
+    honest: Honest | None = None  # where the images they were learned from were judged too
+
+
+def subset(images: Images, which: np.ndarray | slice, n_classes: int, backend: str) -> Subset:
+    """Some of the training images, read and sent."""
+    X = images.rows(which) if isinstance(which, slice) else images.take(which)
+    Y = np.eye(n_classes, dtype=X.dtype)[images.numbers[which]]
+    root = np.sqrt(images.weight[which]).astype(X.dtype)
+    return Subset(*(send(a, backend) for a in (X, Y, root)))
+
+
+def choose(
+    some: Subset, wanted: Candidates, rng: np.random.RandomState, told: Callable[[], object]
+) -> list[Candidate]:
+    """Every candidate with its leave-one-out error, best first; `told` hears of each size of windows."""
+    found: list[Candidate] = []
+    for grid in wanted.grids:
+        coarse = thinned(grid, some.X.shape[0], CHOICE_PLACES)
+        slices = chunk_slices(some.X, coarse)
+        with walker(some.X, slices) as walk:
+            chunks = [some.X[part, :] for part in slices]
+            found += compare(
+                chunks, walk, some.labels(), coarse, wanted.normalisations, wanted.pools, CHOICE_ATOMS, rng
+            )
+        told()
+    return sorted(found, key=lambda one: one.loss)
+
+
+def worth_learning(images: Images, model: Model) -> bool:
+    """Whether images outnumber the values of an atom, and every class has some to learn from and to judge by."""
+    _, counts = np.unique(images.numbers, return_counts=True)
+    return len(images.index) >= model.front.grid.d and counts.min() >= FEWEST_OF_A_CLASS
+
+
+def learn_atoms(
+    images: Images, n_classes: int, backend: str, model: Model, first: Atoms, passes: Passes
+) -> Learned:
+    """Learned atoms, or the first ones where those do better on images that were not learned from."""
+    positions = images.order[:LEARNING_IMAGES]
+    some = subset(images, positions, n_classes, backend)
+    if len(images.order) > 2 * LEARNING_IMAGES:
+        more = images.order[LEARNING_IMAGES : 2 * LEARNING_IMAGES]
+        others = subset(images, more, n_classes, backend)
+        result, atoms = learn(some, model, first, passes)
+        better = ridge_of(others, model, atoms).loss < ridge_of(others, model, first).loss
+        return Learned(atoms, result) if better else Learned(first)
+    crossed = _crossed_scores(some, images.rank[positions] % 2, model, first, passes.halved())
+    plain = ridge_of(some, model, first).left_out
+    better = _error(some, crossed) < _error(some, plain)
+    scores = fetch(crossed if better else plain)
+    honest = Honest(scores, images.numbers[positions], images.weight[positions])
+    if not better:
+        return Learned(first, None, honest)
+    result, atoms = learn(some, model, first, passes)
+    return Learned(atoms, result, honest)
+
+
+def _crossed_scores(some: Subset, half: np.ndarray, model: Model, first: Atoms, passes: Passes) -> Array:
+    """Left-out scores of each half under atoms learned from the other."""
+    xp = array_namespace(some.X)
+    sides = []
+    for side in (0, 1):
+        _, atoms = learn(some.part(half == side), model, first, passes)
+        sides.append(ridge_of(some, model, atoms).left_out)
+    unseen_by_first = xp.asarray((half == 1)[:, None], device=device_of(some.X))
+    return xp.where(unseen_by_first, sides[0], sides[1])
+
+
+def learn(some: Subset, model: Model, first: Atoms, passes: Passes) -> tuple[Result, Atoms]:
+    """Passes of the solver over these images; where they are many, thinned places and a coarse pyramid do."""
+    n = some.X.shape[0]
+    grid = thinned(model.front.grid, n, LEARNING_PLACES)
+    levels = model.pyramid.levels if n <= FEW_IMAGES else LEARNING_POOL
+    thin = Model(model.front._replace(grid=grid), Pyramid(grid.counts, levels))
+    lam = ridge_of(some, thin, first).lam
+    slices, labels = chunk_slices(some.X, grid), some.labels()
+    with walker(some.X, slices) as walk:
+        chunks = [some.X[part, :] for part in slices]
+        problem = loo_adl.pose(chunks, walk, thin, labels.Y, labels.root, lam)
+        result = iterate(
+            lambda state: loo_adl.step(problem, state),
+            loo_adl.start(problem, first),
+            max_iter=passes.max_iter,
+            tol=passes.tol,
+            watch=lambda t, state: passes.watch(loo_adl.atoms_of(problem, state)),
+        )
+        return result, loo_adl.atoms_of(problem, result.state)
+
+
+def ridge_of(some: Subset, model: Model, atoms: Atoms) -> RidgeFit:
+    """The ridge classifier of these images' features."""
+    groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
+    return fit_rows(features_of(some.X, model, atoms), some.Y, some.root, groups)
+
+
+def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
+    """Features of images on the backend, one row each."""
+    filters, t = bank(model.front, atoms, X)
+    return map_rows(lambda rows: loo_adl.features(rows, model, filters, t), X, model.front.grid)
+
+
+def thinned(grid: Grid, n: int, most: int) -> Grid:
+    """The grid with the least step that keeps n images within so many places: averages change little by it."""
+    step = 1
+    while (thin := grid._replace(stride=(grid.stride[0] * step, grid.stride[1] * step))).p * n > most:
+        if thin.p == 1:
+            break
+        step += 1
+    return thin
+
+
+def last_ridge(
+    images: Images, n_classes: int, backend: str, model: Model, atoms: Atoms
+) -> tuple[RidgeFit, Honest]:
+    """The ridge classifier of all images, and left-out scores of those it was judged by.
+
+    Features of all are kept where they fit; else only sums of them, and those of images that no atom was
+    learned from, by which λ is chosen.
+    """
+    n, D = len(images.index), 2 * len(atoms.t) * model.pyramid.n_cells
+    groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
+    whole = n * D * 4 <= FEATURE_BYTES or n <= D
+    judged = np.arange(n) if whole else images.order[LEARNING_IMAGES : LEARNING_IMAGES + JUDGED_IMAGES]
+    some = subset(images, judged, n_classes, backend)
+    F = features_of(some.X, model, atoms)
+    if whole:
+        ridge = fit_rows(F, some.Y, some.root, groups)
+    else:
+        sums = sum_up(images, n_classes, backend, model, atoms, about=array_namespace(F).mean(F, axis=0))
+        ridge = fit_sums(sums, F, some.Y, some.root, groups)
+    return ridge, Honest(fetch(ridge.left_out), images.numbers[judged], images.weight[judged])
+
+
+def sum_up(
+    images: Images, n_classes: int, backend: str, model: Model, atoms: Atoms, *, about: Array
+) -> Sums:
+    """Sums over the features of all images, a chunk at a time."""
+    n = len(images.index)
+    filters, t = bank(model.front, atoms, about)
+
+    def visit(part: slice) -> tuple[None, tuple[Any, ...]]:
+        some = subset(images, part, n_classes, backend)
+        weight = some.root * some.root
+        F = loo_adl.features(some.X, model, filters, t) - about
+        heavy = F * weight[:, None]
+        sums = (weight @ F, heavy.T @ F, heavy.T @ some.Y, weight @ some.Y)
+        return None, (float(images.weight[part].sum()), *map(as_float64, sums))
+
+    slices = host_slices(n, model.front.grid, 4)
+    with walker(about, slices) as walk:
+        _, (weight, F, FF, FY, Y) = walk(visit, slices)
+    return Sums(about, weight, F, FF, FY, Y)
+
+
+def _error(some: Subset, scores: Array) -> float:
+    """Σ s‖y − score‖²."""
+    xp = array_namespace(scores)
+    away = (as_float64(some.Y) - scores) * as_float64(some.root)[:, None]
+    return float(xp.sum(away * away))

@@ -1,0 +1,52 @@
+"""Whitening of patches: ZCA with a floor on the eigenvalues."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dcadl.arrays import tiny
+from dcadl.ops.floors import WHITENING_FLOOR
+
+
+def centring(d: int) -> np.ndarray:
+    """C = I − 11ᵀ/d: a patch less its mean."""
+    return np.eye(d) - 1 / d
+
+
+def zca(S: np.ndarray) -> np.ndarray:
+    """Z = (S + floor)^(−½), symmetric, for the second moment S (d, d) of centred patches of length one."""
+    values, vectors = np.linalg.eigh(S)
+    floor = WHITENING_FLOOR * values.mean() + tiny(S)
+    return (vectors / np.sqrt(np.clip(values, 0, None) + floor)) @ vectors.T
+
+
+def usual_length(Z: np.ndarray, S: np.ndarray) -> float:
+    """Root mean square of ‖Zu‖ over patches u with second moment S."""
+    return float(np.sqrt(np.trace(Z @ S @ Z)))
+
+
+def signless_kmeans(U: np.ndarray, m: int, rng: np.random.RandomState, passes: int = 12) -> np.ndarray:
+    """m directions of unit length, each the leading one of the rows of U nearest to it, signs ignored.
+
+    A row and its negative are one to split codes. Directions without rows start anew from rows that their own
+    direction explains worst.
+    """
+    Omega = U[rng.permutation(len(U))[:m]] if len(U) >= m else _filled_up(U, m, rng)
+    for _ in range(passes):
+        R = U @ Omega.T
+        nearest = np.abs(R).argmax(axis=1)
+        fit = R[np.arange(len(U)), nearest]
+        members = np.zeros((m, len(U)), U.dtype)
+        members[nearest, np.arange(len(U))] = np.sign(fit)
+        sums = members @ U
+        lengths = np.linalg.norm(sums, axis=1)
+        empty = np.flatnonzero(lengths <= 0)
+        worst = np.argsort(np.abs(fit), kind="stable")[: len(empty)]
+        sums[empty[: len(worst)]] = U[worst]
+        Omega = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), tiny(sums))
+    return Omega
+
+
+def _filled_up(U: np.ndarray, m: int, rng: np.random.RandomState) -> np.ndarray:
+    """Rows of U, then random directions: there are fewer rows than atoms."""
+    return np.concatenate([U, rng.standard_normal((m - len(U), U.shape[1]))]).astype(U.dtype)

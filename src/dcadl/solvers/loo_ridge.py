@@ -1,0 +1,97 @@
+"""The ridge classifier behind features, its λ by exact leave-one-out; of features in memory, or of sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dcadl.arrays import Array, array_namespace, as_float64
+from dcadl.ops.leave_one_out import Gram, Rows, coefficients, gram, left_out, loss
+from dcadl.ops.standardise import Groups, Standard, standard_from, standard_of, standardise
+
+FIRST, LEAST, MOST = -2.0, -5.0, 2.0  # decades of λ: where the search begins and what it stays within
+
+
+class RidgeFit(NamedTuple):
+    """A linear classifier on raw features, and what leave-one-out says of it."""
+
+    W: Array  # (C, D)
+    b: Array  # (C,)
+    lam: float
+    loss: float  # L
+    left_out: Array  # (n, C): scores of each judged sample when it is left out
+
+
+class Sums(NamedTuple):
+    """Sums over all samples, features less `about`: enough for a ridge regression of any number of them."""
+
+    about: Array  # (D,)
+    weight: float  # Σs
+    F: Array  # (D,) Σ s(f − about)
+    FF: Array  # (D, D) Σ s(f − about)(f − about)ᵀ, in float64
+    FY: Array  # (D, C)
+    Y: Array  # (C,)
+
+
+def fit_rows(F: Array, Y: Array, root: Array, groups: Groups) -> RidgeFit:
+    """The classifier of features F (n, D) to labels Y (n, C), samples weighing root²."""
+    xp = array_namespace(F)
+    total = float(xp.sum(as_float64(root) ** 2))
+    share = root * root / total
+    standard, mean_Y = standard_of(F, share, groups), share @ Y
+    rows = _rows(F, Y, root, total, standard, mean_Y)
+    return _fit(rows, gram(rows), standard, mean_Y, root)
+
+
+def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> RidgeFit:
+    """The same of sums over all samples, judged by the few whose features F are at hand."""
+    xp = array_namespace(F)
+    shift, mean_Y = sums.F / sums.weight, xp.astype(sums.Y / sums.weight, F.dtype)
+    C = sums.FF - sums.weight * shift[:, None] * shift
+    deviation = xp.sqrt(xp.clip(xp.linalg.diagonal(C), min=0.0) / sums.weight)
+    standard = standard_from(
+        xp.astype(as_float64(sums.about) + shift, F.dtype), xp.astype(deviation, F.dtype), groups
+    )
+    gain = as_float64(standard.gain)
+    A = C * gain[:, None] * gain
+    tau = xp.linalg.trace(A) / sums.weight
+    FY = gain[:, None] * (sums.FY - shift[:, None] * sums.Y)
+    rows = _rows(F, Y, root, sums.weight, standard, mean_Y)
+    return _fit(rows, Gram(A / tau, FY, tau), standard, mean_Y, root)
+
+
+def search_lam(error: Callable[[float], float]) -> float:
+    """λ with the least error: downhill by decades from 0.01, then by halves of one."""
+    known: dict[float, float] = {}
+
+    def at(decade: float) -> float:
+        if decade not in known:
+            known[decade] = error(10.0**decade)
+        return known[decade]
+
+    best = FIRST
+    for stride in (1.0, 0.5):
+        while True:
+            near = [x for x in (best - stride, best + stride) if LEAST <= x <= MOST]
+            lowest = min(near, key=at)
+            if at(lowest) >= at(best):
+                break
+            best = lowest
+    return 10.0**best
+
+
+def _rows(F: Array, Y: Array, root: Array, total: float, standard: Standard, mean_Y: Array) -> Rows:
+    heavy = root[:, None]
+    return Rows(standardise(F, standard) * heavy, (Y - mean_Y) * heavy, root / math.sqrt(total), total)
+
+
+def _fit(rows: Rows, shared: Gram, standard: Standard, mean_Y: Array, root: Array) -> RidgeFit:
+    xp = array_namespace(rows.F)
+    judged = float(xp.sum(as_float64(root) ** 2))
+    lam = search_lam(lambda lam: loss(left_out(rows, shared, lam).e, judged))
+    form = left_out(rows, shared, lam)
+    W = coefficients(rows, shared, form) * as_float64(standard.gain)[:, None]
+    b = as_float64(mean_Y) - as_float64(standard.mean) @ W
+    guesses = (as_float64(rows.Y) - form.e) / as_float64(root)[:, None] + as_float64(mean_Y)
+    return RidgeFit(W.T, b, lam, loss(form.e, judged), guesses)

@@ -1,0 +1,179 @@
+"""Which windows, normalisation and pyramid suit some images: by leave-one-out error, before atoms are learned.
+
+Nothing has then seen a label but the ridge regression itself, so that the error is honest. Candidates share
+what they can: windows of one size are cut once for all normalisations, maps are pooled once for all pyramids,
+and a pyramid's Gram matrix is the sum of its levels'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
+from dcadl.ops.leave_one_out import dual, loss
+from dcadl.ops.maps import Front, inverse_contrast, inverse_whitened, respond_maps, windows
+from dcadl.ops.patches import Grid
+from dcadl.ops.pool import Pyramid
+from dcadl.ops.standardise import Groups, standard_of, standardise
+from dcadl.ops.whiten import centring, signless_kmeans, usual_length, zca
+from dcadl.solvers.loo_adl import Atoms, pooled, sent
+from dcadl.solvers.walk import Walk
+
+NORMALISATIONS = ("whitened", "whitened-once", "centred", None)
+THRESHOLD = 0.05  # of every atom at the start
+SAMPLED_IMAGES, SAMPLED_WINDOWS = 120, 20_000  # that whitening and first atoms are made of
+LIVELY = 0.25  # squared length below which a window made of length one was flat
+LAMS = (1e-3, 1e-2, 1e-1, 1.0)
+
+
+class Labels(NamedTuple):
+    """Labels less their mean, rows times the root of their weight; and what the formulas need beside them."""
+
+    Y: Array  # (n, C)
+    mean: Array  # (C,)
+    root: Array  # (n,)
+
+    @property
+    def total(self) -> float:
+        """Σs."""
+        return float(array_namespace(self.root).sum(as_float64(self.root) ** 2))
+
+    def right(self, e: Array) -> np.ndarray:
+        """Of which samples the class is right when they are left out; e carries the roots."""
+        root = fetch(self.root)[:, None]
+        truth = fetch(self.Y) / root
+        return (truth - fetch(e) / root + fetch(self.mean)).argmax(axis=1) == truth.argmax(axis=1)
+
+
+class Candidate(NamedTuple):
+    """A structure, and what leave-one-out says of it with atoms that nobody learned."""
+
+    patch_shape: tuple[int, int]
+    normalize: str | None
+    pool: tuple[int, ...]
+    loss: float
+    accuracy: float
+
+
+def compare(
+    images: Sequence[Array],
+    walk: Walk,
+    labels: Labels,
+    grid: Grid,
+    hows: Sequence[str | None],
+    pools: Sequence[tuple[int, ...]],
+    m: int,
+    rng: np.random.RandomState,
+) -> list[Candidate]:
+    """The grid with every normalisation and pyramid."""
+    levels = tuple(sorted({level for pool in pools for level in pool}))
+    union = Pyramid(grid.counts, levels)
+    looks = [first_look(images, grid, how, m, rng) for how in hows]
+    grams = [_level_grams(F, labels, union, m) for F in _features(images, walk, looks, union)]
+    tasks = list(product(range(len(hows)), pools))
+    results, _ = walk(lambda i, pool: (_judge(grams[i], pool, labels), ()), *zip(*tasks))
+    return [Candidate(grid.patch, hows[i], pool, *found) for (i, pool), found in zip(tasks, results)]
+
+
+def first_look(
+    images: Sequence[Array], grid: Grid, how: str | None, m: int, rng: np.random.RandomState
+) -> tuple[Front, Atoms]:
+    """Whitening and first atoms from windows of some of the images: directions that many windows share."""
+    X = array_namespace(images[0]).concat(list(images), axis=0)
+    chosen = np.sort(rng.permutation(X.shape[0])[:SAMPLED_IMAGES])
+    sample = take_rows(X, chosen)
+    P = windows(sample, grid)
+    U = fetch(P * (1.0 if how is None else inverse_contrast(sample, grid)[:, None, :]))
+    U = U.transpose(0, 2, 1).reshape(-1, grid.d).astype(np.float64)
+    U = U[rng.permutation(len(U))[:SAMPLED_WINDOWS]]
+    front, white = _front(U, grid, how)
+    Omega = signless_kmeans(white, m, rng)
+    return front._replace(whitener=sent(front.whitener, X)), Atoms(Omega, np.full(m, THRESHOLD))
+
+
+def take_rows(X: Array, chosen: np.ndarray) -> Array:
+    """Some rows of X."""
+    xp = array_namespace(X)
+    return xp.take(X, xp.asarray(chosen, device=device_of(X)), axis=0)
+
+
+def _front(U: np.ndarray, grid: Grid, how: str | None) -> tuple[Front, np.ndarray]:
+    """The front end, and windows U as atoms will see them, of length one."""
+    if how is None:
+        usual = np.sqrt(np.mean(np.sum(U * U, axis=1))) or 1.0
+        return Front(grid, np.eye(grid.d) / usual, False, None), _unit(U)
+    C = centring(grid.d)
+    U = U @ C
+    lively = np.sum(U * U, axis=1) > LIVELY
+    U = U[lively] if lively.any() else U
+    if how == "centred":
+        return Front(grid, C, True, None), _unit(U)
+    S = U.T @ U / len(U)
+    Z = zca(S)
+    usual = usual_length(Z, S) or 1.0
+    if how == "whitened":
+        return Front(grid, Z @ C, True, usual), _unit(U @ Z)
+    return Front(grid, Z @ C / usual, True, None), _unit(U @ Z)
+
+
+def _unit(U: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(U, axis=1, keepdims=True)
+    return U / np.where(lengths > 0, lengths, 1.0)
+
+
+def _features(
+    images: Sequence[Array], walk: Walk, fronts: list[tuple[Front, Atoms]], union: Pyramid
+) -> list[Array]:
+    """Features of all images for each front end, windows and contrast shared."""
+    banks = [(front, *bank(front, atoms, images[0])) for front, atoms in fronts]
+
+    def visit(X: Array) -> tuple[None, tuple[list[list[Array]]]]:
+        grid = banks[0][0].grid
+        P = windows(X, grid)
+        contrast = inverse_contrast(X, grid)
+        return None, ([[_seen(P, contrast, *one, union) for one in banks]],)
+
+    _, (parts,) = walk(visit, images)
+    return [array_namespace(images[0]).concat([part[i] for part in parts], axis=0) for i in range(len(banks))]
+
+
+def bank(front: Front, atoms: Atoms, like: Array) -> tuple[Array, Array]:
+    """Φ = ΩZC and t, where `like` lives."""
+    return sent(atoms.Omega, like) @ front.whitener, sent(atoms.t, like)
+
+
+def _seen(P: Array, contrast: Array, front: Front, Phi: Array, t: Array, union: Pyramid) -> Array:
+    scale = contrast if front.contrast else array_namespace(P).ones_like(contrast)
+    if front.usual is not None:
+        scale = inverse_whitened(P, contrast, front.whitener, front.usual)
+    return pooled(respond_maps(P, scale, Phi), t, union)
+
+
+def _level_grams(F: Array, labels: Labels, union: Pyramid, m: int) -> dict[int, Array]:
+    """FFᵀ of each level's standardised features, in float64."""
+    xp = array_namespace(F)
+    share = labels.root * labels.root / labels.total
+    maps, found, begin = xp.reshape(F, (F.shape[0], 2 * m, -1)), {}, 0
+    for level in union.levels:
+        cells = int(np.prod(union.sides(level)))
+        one = xp.reshape(maps[:, :, begin : begin + cells], (F.shape[0], -1))
+        groups = Groups(np.zeros(one.shape[1], int), np.array([float(level)]))
+        A = standardise(one, standard_of(one, share, groups)) * labels.root[:, None]
+        found[level], begin = as_float64(A @ A.T), begin + cells
+    return found
+
+
+def _judge(grams: dict[int, Any], pool: tuple[int, ...], labels: Labels) -> tuple[float, float]:
+    """L at the best of a few λ, and the share of samples that are right when left out."""
+    xp = array_namespace(labels.Y)
+    K = sum(grams[level] for level in pool)
+    tau = xp.linalg.trace(K) / labels.total
+    K = K / xp.where(tau > 0, tau, 1.0)
+    v = labels.root / labels.total**0.5
+    errors = [dual(K, labels.Y, v, lam).e for lam in LAMS]
+    best = min(errors, key=lambda e: loss(e, labels.total))
+    return loss(best, labels.total), float(np.mean(labels.right(best)))

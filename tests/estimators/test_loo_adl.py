@@ -1,0 +1,258 @@
+"""LOO-ADL: no settings, honest estimates, images of any kind wherever they lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dcadl
+from dcadl import LOOADL
+from dcadl.estimators.loo_adl import learn as learning
+from dcadl.estimators.loo_adl.images import distinct_images, reduce_images, reduction
+from dcadl.solvers.sources import StoredImages
+
+QUICK = {"patch_shape": 3, "normalize": "whitened", "pool": (2, 4), "n_atoms": 6, "max_iter": 4}
+
+
+@pytest.fixture(scope="module")
+def fitted(digits):
+    X, y = digits
+    return LOOADL(random_state=0).fit(X[::2], y[::2])
+
+
+def stripes(rng, n, shape=(20, 20), channels=None):
+    """Images of noise with a short bar, upright or lying, anywhere."""
+    X = rng.uniform(0, 0.3, size=(n, *shape))
+    y = np.arange(n) % 2
+    for image, kind in zip(X, y):
+        i, j = rng.integers(2, shape[0] - 8), rng.integers(2, shape[1] - 8)
+        image[(slice(i, i + 6), j) if kind else (i, slice(j, j + 6))] = 1.0
+    return (X if channels is None else np.repeat(X[..., None], channels, axis=3)).astype(np.float32), y
+
+
+def test_without_settings_it_reads_digits(fitted, digits):
+    X, y = digits
+
+    assert fitted.score(X[1::2], y[1::2]) > 0.95
+    assert abs(fitted.expected_accuracy_ - fitted.score(X[1::2], y[1::2])) < 0.04
+    assert fitted.learned_
+
+
+def test_structures_are_compared_best_first(fitted):
+    losses = [one["loss"] for one in fitted.candidates_]
+
+    assert losses == sorted(losses)
+    assert {one["patch_shape"] for one in fitted.candidates_} == {(3, 3), (4, 4)}
+    assert {one["normalize"] for one in fitted.candidates_} == {"whitened", "whitened-once", "centred"}
+    best = fitted.candidates_[0]
+    assert (best["patch_shape"], best["normalize"], best["pool"]) == (
+        fitted.grid_.patch,
+        fitted.normalize_,
+        fitted.pool_,
+    )
+
+
+def test_the_objective_never_rises(fitted):
+    assert len(fitted.objective_) == fitted.n_iter_ + 1
+    assert np.all(np.diff(fitted.objective_) <= 0)
+
+
+def test_learning_beats_the_first_atoms_where_atoms_are_few(digits):
+    X, y = digits
+    scores = [
+        LOOADL(n_atoms=4, learn=learn, patch_shape=4, normalize="whitened", pool=(2,), random_state=0)
+        .fit(X[:400], y[:400])
+        .score(X[400:], y[400:])
+        for learn in (False, True)
+    ]
+
+    assert scores[1] > scores[0]
+
+
+def test_a_bar_that_lies_anywhere_is_found(rng):
+    X, y = stripes(rng, 120)
+
+    model = LOOADL(random_state=0).fit(X[:80], y[:80])
+
+    assert model.score(X[80:], y[80:]) >= 0.9
+
+
+def test_colour_is_seen(rng):
+    X = rng.uniform(0, 0.3, size=(60, 14, 14, 3)).astype(np.float32)
+    y = np.arange(60) % 2
+    X[np.arange(60), 4:8, 4:8, y] += rng.uniform(0.3, 0.6, size=(60, 1, 1)).astype(np.float32)
+
+    model = LOOADL(**QUICK, random_state=0).fit(X[:40], y[:40])
+
+    assert model.atoms_.shape == (6, 3, 3, 3)
+    assert model.score(X[40:], y[40:]) == 1.0
+
+
+def test_signals_have_patches_and_pools_along_their_length(rng):
+    t = np.arange(96)
+    y = np.arange(60) % 2
+    X = np.sin(t * np.where(y, 0.5, 0.9)[:, None] + rng.uniform(0, 6, size=(60, 1)))
+    X += 0.3 * rng.standard_normal(X.shape)
+
+    model = LOOADL(image_shape=(96,), random_state=0).fit(X[:40], y[:40])
+
+    assert model.atoms_.ndim == 2
+    assert model.score(X[40:], y[40:]) == 1.0
+
+
+def test_rows_with_an_image_shape_are_images(digits):
+    X, y = digits
+
+    images = LOOADL(**QUICK, random_state=0).fit(X[:200], y[:200])
+    rows = LOOADL(**QUICK, image_shape=(8, 8), random_state=0).fit(X[:200].reshape(200, -1), y[:200])
+
+    np.testing.assert_array_equal(images.coef_, rows.coef_)
+
+
+def test_the_order_of_images_does_not_matter(digits, rng):
+    X, y = digits[0][:200].astype(np.float64), digits[1][:200]
+    shuffled = rng.permutation(200)
+
+    one = LOOADL(**QUICK, random_state=0).fit(X, y)
+    other = LOOADL(**QUICK, random_state=0).fit(X[shuffled], y[shuffled])
+
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-6)
+
+
+def test_copies_of_an_image_count_as_one_of_their_weight(digits):
+    X, y = digits[0][:200].astype(np.float64), digits[1][:200]
+    copies = np.r_[np.arange(200), np.arange(30), np.arange(30)]
+
+    weighed = LOOADL(**QUICK, random_state=0).fit(X, y, sample_weight=np.r_[np.full(30, 3.0), np.ones(170)])
+    copied = LOOADL(**QUICK, random_state=0).fit(X[copies], y[copies])
+
+    np.testing.assert_allclose(weighed.coef_, copied.coef_, atol=1e-8)
+    assert copied.n_judged_ == 200
+
+
+def test_features_of_many_images_are_summed_up_and_the_classifier_is_the_same(digits, monkeypatch):
+    X, y = digits[0].astype(np.float64), digits[1]
+    kept = LOOADL(**QUICK, learn=False, random_state=0).fit(X, y)
+    monkeypatch.setattr(learning, "FEATURE_BYTES", 0)
+    monkeypatch.setattr(learning, "LEARNING_IMAGES", 0)  # so that all are judged
+
+    summed = LOOADL(**QUICK, learn=False, random_state=0).fit(X, y)
+
+    np.testing.assert_allclose(summed.coef_, kept.coef_, atol=1e-8)
+    np.testing.assert_allclose(summed.intercept_, kept.intercept_, atol=1e-8)
+    assert summed.expected_accuracy_ == kept.expected_accuracy_
+
+
+def test_atoms_of_many_images_are_judged_by_others(digits, monkeypatch):
+    X, y = digits
+    monkeypatch.setattr(learning, "LEARNING_IMAGES", 200)
+    monkeypatch.setattr(learning, "JUDGED_IMAGES", 100)
+    monkeypatch.setattr(learning, "FEATURE_BYTES", 0)
+
+    model = LOOADL(**QUICK, random_state=0).fit(X, y)
+
+    assert model.learned_
+    assert model.n_judged_ == 100
+
+
+def test_atoms_longer_than_there_are_images_are_not_learned(rng):
+    X, y = rng.standard_normal((40, 300)), np.arange(40) % 2
+    X[:, 0] += 3 * y
+
+    assert not LOOADL(random_state=0).fit(X, y).learned_
+
+
+def test_learning_that_does_not_generalise_is_thrown_away(digits, monkeypatch):
+    X, y = digits
+    monkeypatch.setattr(learning, "_error", lambda some, scores: 0.0)  # learned and first atoms tie
+
+    model = LOOADL(**QUICK, random_state=0).fit(X[:200], y[:200])
+
+    assert not model.learned_
+    assert len(model.objective_) == 0
+
+
+def test_a_memory_map_gives_the_same_model(digits, tmp_path):
+    X, y = digits
+    np.save(tmp_path / "x.npy", X)
+
+    mapped = LOOADL(**QUICK, random_state=0).fit(tmp_path / "x.npy", y)
+    plain = LOOADL(**QUICK, random_state=0).fit(X, y)
+
+    np.testing.assert_array_equal(mapped.coef_, plain.coef_)
+    np.testing.assert_array_equal(mapped.predict(tmp_path / "x.npy"), plain.predict(X))
+
+
+@pytest.mark.parametrize("backend", ["torch"])
+def test_a_backend_gives_the_same_model(digits, backend):
+    pytest.importorskip("torch", reason="torch is not installed")
+    X, y = digits[0][:200].astype(np.float64), digits[1][:200]
+
+    there = LOOADL(**QUICK, backend=backend, random_state=0).fit(X, y)
+    here = LOOADL(**QUICK, random_state=0).fit(X, y)
+
+    np.testing.assert_allclose(there.decision_function(X), here.decision_function(X), atol=1e-6)
+
+
+def test_a_saved_model_is_the_same(fitted, digits, tmp_path):
+    X, _ = digits
+    fitted.save(tmp_path / "model.safetensors")
+
+    loaded = dcadl.load(tmp_path / "model.safetensors")
+
+    np.testing.assert_array_equal(loaded.decision_function(X), fitted.decision_function(X))
+    assert loaded.candidates_ == fitted.candidates_
+    assert loaded.expected_accuracy_ == fitted.expected_accuracy_
+
+
+def test_codes_times_coefficients_are_the_scores(fitted, digits):
+    X, _ = digits
+
+    scores = fitted.transform(X[:5]) @ fitted.coef_.T + fitted.intercept_
+
+    np.testing.assert_allclose(scores, fitted.decision_function(X[:5]), atol=1e-5)
+
+
+def test_large_images_are_reduced_first(rng):
+    X, y = stripes(rng, 24, shape=(160, 120))
+
+    model = LOOADL(random_state=0, learn=False).fit(X, y)
+
+    assert model.reduction_ == reduction((160, 120)) == 2
+    assert model.grid_.image == (80, 60, 1)
+    assert model.predict(X).shape == (24,)
+
+
+def test_reduced_pixels_are_averages(rng):
+    X = rng.uniform(size=(2, 7, 9, 3))
+
+    found = reduce_images(X.reshape(2, -1), (7, 9, 3), 2).reshape(2, 3, 4, 3)
+
+    np.testing.assert_allclose(found[1, 2, 3], X[1, 4:6, 6:8].mean(axis=(0, 1)))
+
+
+def test_images_are_drawn_by_turns_from_every_class(rng):
+    X, numbers = rng.uniform(size=(30, 4)), np.repeat([0, 1, 2], 10)
+
+    images = distinct_images(StoredImages(X, X.dtype), numbers, None, (2, 2), 1)
+
+    assert all(set(numbers[images.order[i : i + 3]]) == {0, 1, 2} for i in range(0, 30, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("n_atoms", 0, "n_atoms must be"),
+        ("pool", (0,), "pool must be"),
+        ("pool", 3, "pool must be"),
+        ("normalize", "white", "normalize must be one of"),
+        ("patch_shape", 99, "patch_shape must fit"),
+        ("learn", "yes", "learn must be one of"),
+        ("max_iter", 0, "max_iter must be"),
+    ],
+)
+def test_a_wrong_parameter_is_named(digits, name, value, says):
+    X, y = digits
+
+    with pytest.raises(ValueError, match=says):
+        LOOADL(**{name: value}).fit(X[:50], y[:50])

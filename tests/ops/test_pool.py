@@ -1,0 +1,49 @@
+"""Pyramids of averages: against loops over cells, and their transpose against inner products."""
+
+import numpy as np
+import pytest
+
+from dcadl.arrays import fetch
+from dcadl.ops.pool import Pyramid, pool, spread, unpool
+
+PYRAMIDS = pytest.mark.parametrize(
+    "pyramid",
+    [Pyramid((7, 6), (1,)), Pyramid((9, 11), (1, 2, 4)), Pyramid((8, 8), (2, 3)), Pyramid((1, 10), (2, 4))],
+    ids=str,
+)
+
+
+def cell_by_cell(maps, pyramid):
+    """Averages of maps (k, rows, columns), a loop over cells."""
+    rows, cols = pyramid.counts
+    found = []
+    for level in pyramid.levels:
+        down, across = min(level, rows), min(level, cols)
+        for i in range(down):
+            for j in range(across):
+                cell = maps[
+                    :,
+                    i * rows // down : (i + 1) * rows // down,
+                    j * cols // across : (j + 1) * cols // across,
+                ]
+                found.append(cell.mean(axis=(1, 2)))
+    return np.stack(found, axis=1)
+
+
+@PYRAMIDS
+def test_pool_averages_over_every_cell(xp, rng, pyramid):
+    maps = rng.standard_normal((3, *pyramid.counts))
+
+    found = fetch(pool(xp.asarray(maps.reshape(3, -1)), pyramid))
+
+    np.testing.assert_allclose(found, cell_by_cell(maps, pyramid), atol=1e-13)
+
+
+@PYRAMIDS
+def test_unpool_is_the_transpose_of_pool(xp, rng, pyramid):
+    maps = xp.asarray(rng.standard_normal((2, 3, pyramid.counts[0] * pyramid.counts[1])))
+    cells = xp.asarray(rng.standard_normal((2, 3, pyramid.n_cells)))
+
+    back = spread(unpool(cells, pyramid), pyramid)
+
+    assert np.vdot(fetch(back), fetch(maps)) == pytest.approx(np.vdot(fetch(cells), fetch(pool(maps, pyramid))))
