@@ -46,4 +46,6 @@ def test_unpool_is_the_transpose_of_pool(xp, rng, pyramid):
 
     back = spread(unpool(cells, pyramid), pyramid)
 
-    assert np.vdot(fetch(back), fetch(maps)) == pytest.approx(np.vdot(fetch(cells), fetch(pool(maps, pyramid))))
+    assert np.vdot(fetch(back), fetch(maps)) == pytest.approx(
+        np.vdot(fetch(cells), fetch(pool(maps, pyramid)))
+    )

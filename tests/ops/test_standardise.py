@@ -19,7 +19,9 @@ def test_features_lose_their_mean_and_get_comparable_size(xp, rng):
     deviation = np.sqrt(share @ (F - share @ F) ** 2)
     floor = [0.1 * deviation[:2].mean()] * 2 + [0.1 * deviation[2:].mean()] * 3
     np.testing.assert_allclose(share @ A, 0, atol=1e-12)
-    np.testing.assert_allclose(np.sqrt(share @ A**2), np.array([1, 1, 2, 2, 2]) * deviation / (deviation + floor))
+    np.testing.assert_allclose(
+        np.sqrt(share @ A**2), np.array([1, 1, 2, 2, 2]) * deviation / (deviation + floor)
+    )
 
 
 def test_a_feature_that_never_varies_becomes_zero(rng):
@@ -43,8 +45,6 @@ def test_the_way_back_is_that_of_finite_differences(xp, rng):
 
     there = xp.asarray(F), xp.asarray(share)
     standard = standard_of(*there, GROUPS)
-    back = standardise_back(
-        there[0], standardise(there[0], standard), xp.asarray(slope), there[1], standard
-    )
+    back = standardise_back(there[0], standardise(there[0], standard), xp.asarray(slope), there[1], standard)
 
     assert np.vdot(fetch(back), direction) == pytest.approx((value(1e-6) - value(-1e-6)) / 2e-6, rel=1e-6)

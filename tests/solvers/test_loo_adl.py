@@ -1,4 +1,4 @@
-"""LOO-ADL's solver: its slope against finite differences, passes that never climb, chunks that do not matter."""
+"""LOO-ADL's solver: its slope against finite differences, passes that never climb, any chunks."""
 
 import numpy as np
 import pytest
@@ -96,9 +96,7 @@ def test_a_state_that_cannot_fall_stays(rng):
 
 def test_chunks_do_not_matter(rng):
     seed = rng.integers(1000)
-    one, three = (
-        loo_adl.start(*make(np, np.random.default_rng(seed), chunks=chunks)) for chunks in (1, 3)
-    )
+    one, three = (loo_adl.start(*make(np, np.random.default_rng(seed), chunks=chunks)) for chunks in (1, 3))
 
     assert one.trace[0] == pytest.approx(three.trace[0], rel=1e-12)
     np.testing.assert_allclose(one.slope, three.slope, atol=1e-12)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 # A flat patch is noise once its mean is gone: below this share of its own length it is not blown up.
 CONTRAST_FLOOR = 1e-2
-# The same after whitening, as a share of the usual length: rounding in a flat patch must not become a pattern.
+# The same after whitening, as a share of the usual length: rounding must not become a pattern.
 WHITENED_FLOOR = 1e-2
 
 # Share of the mean eigenvalue added to each one before whitening, and of the mean deviation of like features

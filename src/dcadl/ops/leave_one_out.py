@@ -1,8 +1,8 @@
 """The exact leave-one-out error of ridge regression, and its gradient in the features.
 
 F (n, D) and Y (n, C) come centred, rows times the root of their weight s_i; v (n,) is that root, of length
-one: the direction of the intercept, which is not penalised. With μ = λτ, τ = ‖F‖²/Σs, the residual of sample i
-when it is left out, intercept refitted, is in two equal forms
+one: the direction of the intercept, which is not penalised. With μ = λτ, τ = ‖F‖²/Σs, the residual of sample
+i when it is left out, intercept refitted, is in two equal forms
 
     dual   (n × n)  Z = (FFᵀ/τ + λI)⁻¹ − vvᵀ/λ,  a = ZY:          e_i = a_i / Z_ii
     primal (D × D)  S = (FᵀF/τ + λI)⁻¹/τ, W = SFᵀY, ρ = Y − FW:   e_i = ρ_i / (1 − v_i² − f_iᵀSf_i)
@@ -111,12 +111,9 @@ def loss_and_gradient(rows: Rows, lam: float) -> tuple[float, Array]:
     """L and dL/dF, λ held and τ moving along: L does not change with the scale of F."""
     shared = gram(rows)
     form = left_out(rows, shared, lam)
-    if isinstance(form, Dual):
-        dF = _dual_gradient(rows, shared, form)
-    else:
-        dF = _primal_gradient(rows, form)
-    xp = array_namespace(dF)
     F = rows.F
+    dF = _dual_gradient(rows, shared, form) if isinstance(form, Dual) else _primal_gradient(rows, form)
+    xp = array_namespace(dF)
     along = xp.sum(xp.vecdot(F, dF), dtype=xp.float64) / squared_length(F)
     return loss(form.e, rows.total), dF - xp.astype(along, F.dtype) * F
 

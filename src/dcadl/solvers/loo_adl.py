@@ -1,11 +1,12 @@
 """LOO-ADL: atoms learned by the exact leave-one-out error of the ridge classifier behind them.
 
-Windows x of an image become responses r = scale·ΦP (`ops.maps`), split codes max(r − t, 0) and max(−r − t, 0),
-averages over the cells of a pyramid (`ops.pool`), features F, standardised (`ops.standardise`). The objective is
+Windows of an image become responses R = scale·ΦP (`ops.maps`), split codes max(R − t, 0) and max(−R − t, 0),
+averages over the cells of a pyramid (`ops.pool`), and standardised features (`ops.standardise`). We lower
 
-    L(Ω, t) = Σ_i s_i‖e_i‖²/Σs,   e_i the residual of image i left out (`ops.leave_one_out`),  ‖ω_j‖ = 1, t_j > 0
+    L(Ω, t) = Σ_i s_i‖e_i‖²/Σs   with ‖ω_j‖ = 1, t_j > 0,
 
-and a pass is one step of L-BFGS on the spheres and on log t, made shorter until L falls: it never rises.
+e_i the residual of image i when it is left out of the ridge regression (`ops.leave_one_out`). A pass is one
+step of L-BFGS on the spheres and on log t, made shorter until L falls: it never rises.
 
 | here    | shape            |                                                        |
 |---------|------------------|--------------------------------------------------------|
@@ -151,8 +152,8 @@ def _responses_back(dF: Array, R: Array, t: Array, pyramid: Pyramid) -> tuple[Ar
     t = xp.reshape(t, (-1, 1))
     above = spread(unpool(dF[:, 0, :, :], pyramid), pyramid)
     below = spread(unpool(dF[:, 1, :, :], pyramid), pyramid)
-    above *= xp.astype(R > t, R.dtype)
-    below *= xp.astype(R < -t, R.dtype)
+    above *= xp.astype(t < R, R.dtype)
+    below *= xp.astype(-t > R, R.dtype)
     raised = xp.sum(as_float64(xp.sum(above, axis=2) + xp.sum(below, axis=2)), axis=0)
     above -= below
     return above, raised
@@ -216,7 +217,9 @@ def _loss_and_gradient(problem: Problem, F: Array) -> tuple[float, Array]:
 # --- the step --------------------------------------------------------------------------------------------
 
 
-def _direction(problem: Problem, state: State, pairs: tuple[tuple[np.ndarray, np.ndarray], ...]) -> np.ndarray:
+def _direction(
+    problem: Problem, state: State, pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
+) -> np.ndarray:
     """−H·slope by the two-loop recursion; without pairs, along the slope by a fixed length an atom."""
     q = state.slope.copy()
     if not pairs:

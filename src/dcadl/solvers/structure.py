@@ -1,4 +1,4 @@
-"""Which windows, normalisation and pyramid suit some images: by leave-one-out error, before atoms are learned.
+"""Which windows, normalisation and pyramid suit images: by leave-one-out error, before atoms are learned.
 
 Nothing has then seen a label but the ridge regression itself, so that the error is honest. Candidates share
 what they can: windows of one size are cut once for all normalisations, maps are pooled once for all pyramids,

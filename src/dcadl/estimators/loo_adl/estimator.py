@@ -12,8 +12,8 @@ from dcadl.arrays import Array, check_backend, fetch
 from dcadl.estimators.base import CodingClassifier, FitReport, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.loo_adl import learn as learning
-from dcadl.estimators.loo_adl.images import Images, distinct_images, reduce_images, reduction
-from dcadl.estimators.loo_adl.structures import ATOMS, Candidates, candidates, check_levels
+from dcadl.estimators.loo_adl.images import Images, distinct_images, reduce_images, reduced_shape, reduction
+from dcadl.estimators.loo_adl.structures import ATOMS, Candidates, candidates, check_levels, check_structure
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import (
     check_number,
@@ -24,7 +24,7 @@ from dcadl.estimators.validation import (
     stored_rows,
 )
 from dcadl.ops.maps import Front
-from dcadl.ops.patches import Grid, atom_shape
+from dcadl.ops.patches import Grid, atom_shape, patch_grid
 from dcadl.ops.pool import Pyramid
 from dcadl.solvers import loo_adl
 from dcadl.solvers.budget import memory_bytes
@@ -102,9 +102,11 @@ class LOOADL(CodingClassifier):
         Number of images that `expected_accuracy_` is taken over.
     lam_ : float
         The ridge, chosen by exact leave-one-out.
-    n_iter_, n_features_in_ : int
-    grid_ : Grid
-        Where windows lie on the (reduced) image.
+    n_iter_ : int
+        Passes of learning; 1 where nothing was learned.
+    n_features_in_ : int
+    patch_shape_, stride_, grid_
+        Size of windows, step between them, and where they lie on the (reduced) image.
     reduction_ : int
         Factor by which sides of images are reduced first.
 
@@ -127,10 +129,13 @@ class LOOADL(CodingClassifier):
     thresholds_: np.ndarray
     coef_: np.ndarray
     intercept_: np.ndarray
-    grid_: Grid
+    patch_shape_: tuple[int, int]
+    stride_: tuple[int, int]
     normalize_: str | None
     pool_: tuple[int, ...]
     reduction_: int
+    _usual: float | None
+    _compared: tuple[tuple[Any, ...], ...]
 
     def __init__(
         self,
@@ -187,19 +192,28 @@ class LOOADL(CodingClassifier):
 
         learned = learning.Learned(first)
         if self.learn and learning.worth_learning(images, model):
-            passes = learning.Passes(self.max_iter, self.tol, lambda atoms: report.after_pass(lambda model: None))
+            passes = learning.Passes(
+                self.max_iter, self.tol, lambda atoms: report.after_pass(lambda model: None)
+            )
             learned = learning.learn_atoms(images, C, self.backend, model, first, passes)
         ridge, judged = learning.last_ridge(images, C, self.backend, model, learned.atoms)
         self.classes_, self.image_shape_, self.reduction_ = classes, images.shape, images.factor
-        self.normalize_, self._candidates_compared = found[0].normalize, tuple(map(tuple, found))
+        self.normalize_, self._compared = found[0].normalize, tuple(map(tuple, found))
         self._keep(model, learned, ridge, learned.honest or judged)
         report.end()
         return self
 
     @property
+    def grid_(self) -> Grid:
+        """Where windows lie on the (reduced) image."""
+        shape = reduced_shape(self.image_shape_, self.reduction_)
+        axes = len(shape[:2])  # a signal has one
+        return patch_grid(shape, self.patch_shape_[-axes:], self.stride_[-axes:])
+
+    @property
     def candidates_(self) -> list[dict[str, Any]]:
         """The structures that were compared, best first."""
-        return [dict(zip(Candidate._fields, one)) for one in self._candidates_compared]
+        return [dict(zip(Candidate._fields, one)) for one in self._compared]
 
     def _images(self, X: Any, y: Any, sample_weight: Any) -> tuple[Images, np.ndarray]:
         source, y, shape = stored_rows(self, open_npy(X), y)
@@ -226,18 +240,24 @@ class LOOADL(CodingClassifier):
         front, atoms = first_look([few.X], grid, best.normalize, self._m(), rng)
         return Model(front, Pyramid(grid.counts, best.pool)), atoms
 
-    def _keep(self, model: Model, learned: learning.Learned, ridge: RidgeFit, honest: learning.Honest) -> None:
+    def _keep(
+        self, model: Model, learned: learning.Learned, ridge: RidgeFit, honest: learning.Honest
+    ) -> None:
         """Fitted attributes, all but those of the data."""
         front, result = model.front, learned.result
         dtype = fetch(front.whitener).dtype
         filters = learned.atoms.Omega @ fetch(front.whitener)
-        self.grid_, self.pool_ = front.grid, model.pyramid.levels
+        self.patch_shape_, self.stride_, self.pool_ = (
+            front.grid.patch,
+            front.grid.stride,
+            model.pyramid.levels,
+        )
         self.atoms_ = fitted_array(filters, dtype).reshape(-1, *self._atom_shape())
         self.thresholds_ = fitted_array(learned.atoms.t, dtype)
         self.coef_, self.intercept_ = fitted_array(ridge.W, dtype), fitted_array(ridge.b, dtype)
         self.lam_, self.learned_ = ridge.lam, result is not None
         self.objective_ = np.asarray(result.state.trace if result else ())
-        self.n_iter_ = result.n_iter if result else 0
+        self.n_iter_ = result.n_iter if result else 1
         self.expected_accuracy_, self.n_judged_ = honest.accuracy, len(honest.numbers)
         self._usual = front.usual
         self._whitener = fitted_array(front.whitener if front.usual else np.empty((0, 0)), dtype)
@@ -283,20 +303,21 @@ class LOOADL(CodingClassifier):
         memory_bytes(self.max_memory)
 
     def _saved(self) -> SavedModel:
+        check_structure(self)
         C, d, m = len(self.classes_), self.grid_.d, self._m()
         cells = Pyramid(self.grid_.counts, self.pool_).n_cells
         side = d if self._usual else 0
-        arrays = {
+        arrays: dict[str, tuple[int | str, ...]] = {
             "atoms_": (m, *self._atom_shape()),
             "thresholds_": (m,),
             "coef_": (C, 2 * m * cells),
             "intercept_": (C,),
-            "objective_": (None,),
+            "objective_": ("passes",),
             "_whitener": (side, side),
         }
-        values = ("grid_", "image_shape_", "normalize_", "pool_", "reduction_", "learned_", "lam_", "n_iter_")
-        more = ("expected_accuracy_", "n_judged_", "n_features_in_", "_usual", "_candidates_compared")
-        return SavedModel(arrays, (*values, *more))
+        chosen = ("patch_shape_", "stride_", "normalize_", "pool_", "reduction_", "_usual", "_compared")
+        told = ("expected_accuracy_", "n_judged_", "learned_", "lam_", "n_iter_")
+        return SavedModel(arrays, ("image_shape_", "n_features_in_", *chosen, *told))
 
     def _m(self) -> int:
         return ATOMS if self._open("n_atoms") else int(self.n_atoms)

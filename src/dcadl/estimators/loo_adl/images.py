@@ -27,7 +27,7 @@ class Images(NamedTuple):
     """Distinct training images with the number of their class and their weight."""
 
     source: Rows
-    index: np.ndarray  # (n,) where they lie in the source, ascending
+    places: np.ndarray  # (n,) where they lie in the source, ascending
     numbers: np.ndarray  # (n,) class of each
     weight: np.ndarray  # (n,)
     rank: np.ndarray  # (n,) place of each within its class, in an order that pixels decide
@@ -42,14 +42,14 @@ class Images(NamedTuple):
 
     def take(self, positions: np.ndarray) -> np.ndarray:
         """Some images as rows, in the order of `positions`, reduced."""
-        rows = [self.source.rows(slice(i, i + 1)) for i in self.index[positions].tolist()]
+        rows = [self.source.rows(slice(i, i + 1)) for i in self.places[positions].tolist()]
         return reduce_images(np.concatenate(rows), self.shape, self.factor)
 
     def rows(self, part: slice) -> np.ndarray:
         """A run of images as rows, reduced."""
-        places = self.index[part]
-        run = self.source.rows(slice(int(places[0]), int(places[-1]) + 1))
-        return reduce_images(run[places - places[0]], self.shape, self.factor)
+        found = self.places[part]
+        run = self.source.rows(slice(int(found[0]), int(found[-1]) + 1))
+        return reduce_images(run[found - found[0]], self.shape, self.factor)
 
 
 def distinct_images(

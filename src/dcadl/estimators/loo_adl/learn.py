@@ -1,4 +1,4 @@
-"""How LOO-ADL is fitted: a structure chosen, atoms learned and kept if they generalise, a last ridge classifier.
+"""How LOO-ADL is fitted: a structure chosen, atoms learned and kept if they generalise, a last ridge.
 
 Atoms that were learned have seen the labels of the images they were learned from. Whether they are worth
 keeping, and what accuracy to expect, is judged by images they have not seen: each half of the images under
@@ -112,9 +112,9 @@ def choose(
 
 
 def worth_learning(images: Images, model: Model) -> bool:
-    """Whether images outnumber the values of an atom, and every class has some to learn from and to judge by."""
+    """Whether images outnumber an atom's values, and every class has some to learn from and to judge by."""
     _, counts = np.unique(images.numbers, return_counts=True)
-    return len(images.index) >= model.front.grid.d and counts.min() >= FEWEST_OF_A_CLASS
+    return len(images.places) >= model.front.grid.d and counts.min() >= FEWEST_OF_A_CLASS
 
 
 def learn_atoms(
@@ -185,7 +185,7 @@ def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
 
 
 def thinned(grid: Grid, n: int, most: int) -> Grid:
-    """The grid with the least step that keeps n images within so many places: averages change little by it."""
+    """The grid with the least step that keeps n images within so many places; averages change little."""
     step = 1
     while (thin := grid._replace(stride=(grid.stride[0] * step, grid.stride[1] * step))).p * n > most:
         if thin.p == 1:
@@ -202,7 +202,7 @@ def last_ridge(
     Features of all are kept where they fit; else only sums of them, and those of images that no atom was
     learned from, by which λ is chosen.
     """
-    n, D = len(images.index), 2 * len(atoms.t) * model.pyramid.n_cells
+    n, D = len(images.places), 2 * len(atoms.t) * model.pyramid.n_cells
     groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
     whole = n * D * 4 <= FEATURE_BYTES or n <= D
     judged = np.arange(n) if whole else images.order[LEARNING_IMAGES : LEARNING_IMAGES + JUDGED_IMAGES]
@@ -216,11 +216,9 @@ def last_ridge(
     return ridge, Honest(fetch(ridge.left_out), images.numbers[judged], images.weight[judged])
 
 
-def sum_up(
-    images: Images, n_classes: int, backend: str, model: Model, atoms: Atoms, *, about: Array
-) -> Sums:
+def sum_up(images: Images, n_classes: int, backend: str, model: Model, atoms: Atoms, *, about: Array) -> Sums:
     """Sums over the features of all images, a chunk at a time."""
-    n = len(images.index)
+    n = len(images.places)
     filters, t = bank(model.front, atoms, about)
 
     def visit(part: slice) -> tuple[None, tuple[Any, ...]]:

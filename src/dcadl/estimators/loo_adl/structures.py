@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from dcadl.estimators.validation import check_number, check_option
 from dcadl.ops.patches import Grid, patch_grid
 from dcadl.solvers.structure import NORMALISATIONS
 
 ATOMS = 32
+MOST_CELLS = 64  # along a side of a grid
 SIDES = {24: (5, 7, 9), 12: (3, 5, 7), 0: (3, 4, 5)}  # sides of patches, by the shorter side of images
 LENGTHS = {64: (9, 17, 33), 0: (3, 5, 9)}  # lengths of patches, by the length of signals
 PYRAMIDS = {8: ((1,), (1, 2, 4), (2, 4, 8)), 4: ((1,), (1, 2), (2, 4)), 0: ((1,), (1, 2))}  # by places
@@ -42,9 +43,43 @@ def candidates(
 
 def check_levels(pool: Any) -> None:
     """Refuse what is not one or more sides of grids."""
-    good = isinstance(pool, tuple | list) and len(pool) > 0
-    if not good or not all(isinstance(g, Integral) and not isinstance(g, bool) and 1 <= g <= 64 for g in pool):
-        raise ValueError(f'pool must be "auto" or integers from 1 to 64 such as (1, 2, 4); got {pool!r}.')
+    if not isinstance(pool, tuple | list) or not pool or len(pool) > MOST_CELLS:
+        raise ValueError(f'pool must be "auto" or sides of grids such as (1, 2, 4); got {pool!r}.')
+    for side in pool:
+        check_number("pool", side, 1, integer=True)
+        if side > MOST_CELLS:
+            raise ValueError(f"pool must hold sides of at most {MOST_CELLS} cells; got {side}.")
+
+
+class Structured(Protocol):
+    """A fitted model with its structure."""
+
+    image_shape_: tuple[int, ...]
+    patch_shape_: tuple[int, int]
+    stride_: tuple[int, int]
+    reduction_: int
+    pool_: tuple[int, ...]
+    normalize_: str | None
+    _usual: float | None
+
+
+def check_structure(model: Structured) -> None:
+    """Refuse a structure that no fit chooses: a model file may say anything."""
+    check_number("reduction_", model.reduction_, 1, integer=True)
+    check_levels(model.pool_)
+    check_option("normalize_", model.normalize_, NORMALISATIONS)
+    for name in ("patch_shape_", "stride_"):
+        pair = getattr(model, name)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ValueError(f"{name} must be two integers; got {pair!r}.")
+        for side in pair:
+            check_number(name, side, 1, integer=True)
+    if (model.normalize_ == "whitened") != (model._usual is not None):
+        raise ValueError(
+            f"normalize_={model.normalize_!r} does not go with a usual length of {model._usual!r}."
+        )
+    if model._usual is not None:
+        check_number("the usual length", model._usual, 0, above=True)
 
 
 def _auto(value: Any) -> bool:
