@@ -14,15 +14,16 @@ FILES = sorted(SOURCE.rglob("*.py"))
 CORE = {"arrays", "ops", "solvers", "estimators"}
 MAY_IMPORT = {
     "atomic": set(),
+    "locks": set(),
     "arrays": {"arrays"},
     "ops": {"arrays", "ops"},
     "solvers": {"arrays", "ops", "solvers"},
-    "estimators": CORE | {"atomic"},
+    "estimators": CORE | {"atomic", "locks"},
     "data": {"atomic", "data"},
     "features": {"atomic", "arrays", "ops", "data", "features"},
     "plot": CORE | {"plot"},
     "deploy": CORE | {"atomic", "features", "data", "deploy"},
-    "bench": CORE | {"atomic", "data", "features", "plot", "deploy", "bench"},
+    "bench": CORE | {"atomic", "locks", "data", "features", "plot", "deploy", "bench"},
     "cli": CORE | {"atomic", "data", "features", "plot", "deploy", "bench", "cli"},
 }
 # Inside a method, when it is called: what a model writes itself as is built on the models.

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from dcadl.bench import records, runner
-from dcadl.bench.lock import locked
 from dcadl.bench.runner import Options, Run, planned_runs, run_all
 from dcadl.bench.settings import Setting
 from dcadl.bench.workers import ProcessEndedError, Workers
+from dcadl.locks import locked
 
 ONE_THREAD = Options(threads=1)
 

@@ -229,3 +229,42 @@ def test_arrays_come_back_in_the_memory_order_they_had(digits, tmp_path, monkeyp
     broken_off(DCADL(**params), 3, *digits, checkpoint=tmp_path / "c")
     DCADL(**params).fit(*digits, checkpoint=tmp_path / "c")
     assert read == [written[2]]
+
+
+@pytest.fixture(scope="module")
+def written(digits, tmp_path_factory):
+    """The bytes of a checkpoint."""
+    path = tmp_path_factory.mktemp("checkpoint") / "c"
+    DCADL(**FAST | {"max_iter": 2}).fit(*digits, checkpoint=path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("share", np.linspace(0, 1, 40, endpoint=False))
+def test_a_single_flipped_bit_is_noticed(digits, written, tmp_path, share):
+    at, bit = int(share * len(written)), int(share * 40) % 8
+    damaged = written[:at] + bytes([written[at] ^ 1 << bit]) + written[at + 1 :]
+    (tmp_path / "c").write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"damaged.*[Dd]elete it"):
+        DCADL(**FAST | {"max_iter": 2}).fit(*digits, checkpoint=tmp_path / "c")
+    assert (tmp_path / "c").read_bytes() == damaged
+
+
+def test_two_fits_do_not_share_a_checkpoint(digits, tmp_path):
+    def fit_too():
+        DCADL(**FAST).fit(*digits, checkpoint=tmp_path / "c")
+
+    with pytest.raises(ValueError, match="in use by another command or fit"):
+        DCADL(**FAST).set_callbacks(AfterPasses(2, fit_too)).fit(*digits, checkpoint=tmp_path / "c")
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_full_disk_does_not_end_the_fit(digits, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.warns(RuntimeWarning, match="could not be written .No space left"):
+        model = DCADL(**FAST).fit(*digits, checkpoint=tmp_path / "c")
+    monkeypatch.undo()
+    assert_same_to_the_bit(model, DCADL(**FAST).fit(*digits))
+    assert not list(tmp_path.iterdir())

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from dcadl.bench import records
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.bench.environment import environment
-from dcadl.bench.lock import locked
 from dcadl.bench.measure import measure
 from dcadl.bench.pictures import packed_atoms
 from dcadl.bench.settings import Setting, build, rows_of, with_tuned
 from dcadl.bench.workers import ProcessEndedError, in_processes
+from dcadl.locks import locked
 
 Watch = Callable[[str, "Run", "records.Record | None"], None]  # event, run, its record
 

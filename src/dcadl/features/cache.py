@@ -26,7 +26,7 @@ def digest(*parts: Any) -> str:
 
 
 class ArrayCache:
-    """One `.npy` file for each key below a folder; without a folder it keeps nothing."""
+    """One `.npy` file for each key below a folder, with its digest; without a folder it keeps nothing."""
 
     def __init__(self, folder: str | Path | None) -> None:
         self.folder = None if folder is None else Path(folder)
@@ -36,9 +36,12 @@ class ArrayCache:
         if self.folder is None:
             return None
         try:
-            return np.load(self._place(key), allow_pickle=False)
-        except (OSError, ValueError, EOFError, MemoryError):
+            with open(self._place(key), "rb") as file:
+                array = np.load(file, allow_pickle=False)
+                intact = file.read() == digest(array).encode()
+        except Exception:  # np.load lets through what its parsers raise, TokenError for example
             return None
+        return array if intact else None
 
     def put(self, key: str, array: Any) -> None:
         """Store an array; its file appears complete or not at all."""
@@ -48,6 +51,7 @@ class ArrayCache:
         place.parent.mkdir(parents=True, exist_ok=True)
         with replacing(place, durable=False) as file:  # lost in a power cut, it is made again
             np.save(file, array, allow_pickle=False)
+            file.write(digest(array).encode())  # behind the array, where np.load does not look
 
     def _place(self, key: str) -> Path:
         assert self.folder is not None

@@ -5,10 +5,10 @@ from concurrent.futures import Future
 import pytest
 
 from dcadl.bench import datasets
-from dcadl.bench.lock import locked
 from dcadl.bench.settings import read_tuned, settings
 from dcadl.bench.tuning import plan
 from dcadl.bench.tuning.search import Choice
+from dcadl.locks import locked
 
 ROW = settings("digits", ["PatchRidge"])[0]
 

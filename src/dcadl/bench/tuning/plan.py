@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dcadl.bench.datasets import load_dataset
-from dcadl.bench.lock import locked
 from dcadl.bench.records import error_line
 from dcadl.bench.settings import Setting, benchmark_config, rows_of
 from dcadl.bench.tuning.file import ChoiceFile
 from dcadl.bench.tuning.search import Budget, Choice, Search, tune_one
 from dcadl.bench.workers import ProcessEndedError, in_processes
+from dcadl.locks import locked
 
 
 class Progress(NamedTuple):

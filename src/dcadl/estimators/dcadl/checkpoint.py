@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -15,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 
 from dcadl.arrays import Array, array_namespace, as_float64, fetch, send
 from dcadl.estimators.dcadl.training import TrainingSet
+from dcadl.locks import locked
 from dcadl.ops.ridge import KroneckerPreconditioner
 from dcadl.solvers.descent import BLOCKS, PassNumbers, Problem, State
 from dcadl.solvers.loop import Progress
@@ -26,9 +31,21 @@ if TYPE_CHECKING:
 
 WRITE_SPACING = 10  # a write is followed by at least so many times its duration without another
 GOLDEN = 0.6180339887498949  # its multiples lie evenly between whole numbers
+BLANK = "0" * 64  # where the digest goes once it is known
+READ_BYTES = 4_000_000
 KINDS = {"float32": "F32", "float64": "F64"}
 ARRAYS = ("Omega", "W")
 PRECONDITIONER = tuple(f"preconditioner.{name}" for name in KroneckerPreconditioner._fields)
+
+
+@contextmanager
+def reserved(path: str | os.PathLike[str] | None) -> Iterator[None]:
+    """While it lasts, no other fit writes to this checkpoint; None is nobody's."""
+    if path is None:
+        yield
+        return
+    with locked(path):
+        yield
 
 
 class Checkpoint:
@@ -54,16 +71,31 @@ class Checkpoint:
         try:
             with safe_open(self._path, framework="numpy") as file:
                 head = json.loads((file.metadata() or {})["dcadl-checkpoint"])
+                check_digest(self._path, head["digest"])
                 self._check(head, {name: file.get_tensor(name) for name in self._marks})
                 return self._read(file, head, problem, backend)
-        except (SafetensorError, KeyError, json.JSONDecodeError) as error:
-            raise ValueError(f"{self._path} is no checkpoint of dcadl: {error}") from None
+        except (SafetensorError, KeyError, TypeError, RecursionError, json.JSONDecodeError) as error:
+            raise ValueError(
+                f"{self._path} is no checkpoint of dcadl, or damaged ({type(error).__name__}); "
+                "delete it to begin anew, or name another file."
+            ) from None
 
     def write_in_time(self, state: State) -> None:
-        """Write the state after a pass, unless the last write took too large a share of the time since."""
+        """Write the state after a pass, unless the last write took too large a share of the time since.
+
+        A full disk is no reason to lose the fit as well: the last checkpoint stays, and the fit goes on.
+        """
         if monotonic() >= self._next:
             begun = monotonic()
-            self._write(state)
+            try:
+                self._write(state)
+            except OSError as error:
+                warnings.warn(
+                    f"The checkpoint {self._path} could not be written ({error.strerror or error}); the fit "
+                    "goes on, and could be resumed from the last one that was.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
             self._next = monotonic() + WRITE_SPACING * (monotonic() - begun)
 
     def _check(self, head: dict[str, Any], marks: dict[str, np.ndarray]) -> None:
@@ -107,6 +139,7 @@ class Checkpoint:
         arrays = {name: np.ascontiguousarray(a) for name, a in (arrays | self._marks).items()}
         shapes = [entry.shape for entry in state.codes]
         head = {
+            "digest": BLANK,
             "identity": self._identity,
             "transposed": transposed,
             "trace": state.trace,
@@ -116,6 +149,21 @@ class Checkpoint:
         whole = (sum(shape[0] for shape in shapes), *shapes[0][1:])
         layout["codes"] = (arrays["Omega"].dtype.name, whole)
         _write_pieces(self._path, _pieces(layout, head, arrays, state.codes))
+
+
+def check_digest(path: Path, digest: str) -> None:
+    """Refuse a file of which a single bit is not as it was written: its fit would end with another model."""
+    found = blake2b(digest_size=len(BLANK) // 2)
+    with open(path, "rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        stream.seek(0)
+        found.update(stream.read(8 + size).replace(digest.encode(), BLANK.encode(), 1))
+        while piece := stream.read(READ_BYTES):
+            found.update(piece)
+    if len(digest) != len(BLANK) or found.hexdigest() != digest:
+        raise ValueError(
+            f"{path} is damaged: it is not as it was written. Delete it to begin anew, or name another file."
+        )
 
 
 def _sum_by_place(problem: Problem, backend: str) -> Array:
@@ -178,12 +226,20 @@ def _pieces(
 
 
 def _write_pieces(path: Path, pieces: Iterator[Any]) -> None:
-    """The pieces at `path`, or what was there before: a rerun writes over what a kill left of the part."""
+    """The pieces at `path`, or what was there before: a rerun writes over what a kill left of the part.
+
+    The digest of them all goes where the first one, the header, has a blank for it.
+    """
     part = path.with_name(f".{path.name}.part")
+    digest = blake2b(digest_size=len(BLANK) // 2)
     try:
         with open(part, "wb") as stream:
-            for piece in pieces:
+            header = next(pieces)
+            for piece in chain([header], pieces):
                 stream.write(piece)
+                digest.update(piece)
+            stream.seek(header.index(BLANK.encode()))
+            stream.write(digest.hexdigest().encode())
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(part, path)

@@ -17,7 +17,7 @@ from dcadl.estimators.base import (
     warn_if_not_converged,
 )
 from dcadl.estimators.dcadl.by_paper import fit_by_paper
-from dcadl.estimators.dcadl.checkpoint import Checkpoint, identity_of
+from dcadl.estimators.dcadl.checkpoint import Checkpoint, identity_of, reserved
 from dcadl.estimators.dcadl.dask_input import blocks_on_cluster, check_cluster_supports
 from dcadl.estimators.dcadl.out_of_core import stored_images
 from dcadl.estimators.dcadl.stream import learn_batch
@@ -215,7 +215,7 @@ class DCADL(PatchClassifier):
                 saved.write_in_time(state)
             return report.after_pass(lambda model: model._keep(data, state))
 
-        with data.open() as (chunks, walk):
+        with reserved(checkpoint), data.open() as (chunks, walk):
             problem = descent.pose(chunks, walk, self._lams())
             begin = None if saved is None else saved.restore(problem, self.backend)
             if begin is None:

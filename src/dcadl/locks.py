@@ -1,4 +1,4 @@
-"""One command at a time on a file: two would do everything twice, or lose each other's work."""
+"""One command or fit at a time on a file: two would do everything twice, or lose each other's work."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ except ImportError:
 
 
 @contextmanager
-def locked(path: str | Path) -> Iterator[None]:
-    """While it lasts, no other command of ours writes to `path`.
+def locked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """While it lasts, no other command or fit of ours writes to `path`.
 
     The lock is on a hidden file beside it: a file that is replaced whole cannot carry its own. The system
     lets go of it when the process ends, however it ends.
@@ -30,11 +30,11 @@ def locked(path: str | Path) -> Iterator[None]:
             lock.unlink(missing_ok=True)  # before the lock goes: nobody else holds it
 
 
-def _lock(stream: Any, path: str | Path) -> None:
+def _lock(stream: Any, path: str | os.PathLike[str]) -> None:
     if fcntl is None:  # Windows has no such lock
         return
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.stat(stream.name)  # gone where its owner ended between our opening and our locking it
     except (BlockingIOError, FileNotFoundError):
-        raise ValueError(f"{path} is in use by another command: wait, or name another file.") from None
+        raise ValueError(f"{path} is in use by another command or fit: wait, or name another file.") from None
