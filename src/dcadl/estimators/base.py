@@ -43,9 +43,14 @@ def fitting(fit: Callable[Concatenate[Model, P], Model]) -> Callable[Concatenate
         try:
             with one_blas_thread():
                 return with_teardown(self, *args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             self.__dict__.clear()
             self.__dict__.update(before)
+            if isinstance(error, np.linalg.LinAlgError):
+                raise ValueError(
+                    f"{type(self).__name__} met a matrix that it could not factor ({error}). "
+                    "Raise the ridges, or scale the images to [0, 1]."
+                ) from None
             raise
 
     return cast("Callable[Concatenate[Model, P], Model]", all_or_nothing)

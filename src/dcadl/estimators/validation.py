@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_sample_weight
@@ -15,10 +16,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from dcadl.arrays import Array, array_namespace, fetch, is_device_array
-from dcadl.ops.patches import NORMALISATIONS, Grid, patch_grid
+from dcadl.ops.patches import NORMALISATIONS, Grid, patch_grid, value_fault
 from dcadl.solvers.sources import StoredImages
 
 DTYPES = [np.float32, np.float64]  # anything else, such as 8-bit pixels, becomes float32
+
+WEIGHTS = (1e-10, 1e10)  # least and greatest weight that float32 can add to others
+NUMBERS = (1e-30, 1e30)  # least and greatest parameter that is not 0
 
 LIBRARIES = ("h5py", "zarr")  # of arrays on disk
 
@@ -43,7 +47,9 @@ def training_data(estimator: BaseEstimator, X: Any, y: Any) -> Training:
 def fit_rows(estimator: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """Training images as rows, labels, and the shape of one image."""
     shape = _sample_shape(X)
-    X, y = validate_data(estimator, _as_rows(X), y, dtype=DTYPES)
+    X, y = validate_data(estimator, _as_rows(X), y, dtype=DTYPES, ensure_all_finite=False)
+    assert_all_finite(y, input_name="y", estimator_name=type(estimator).__name__)
+    _check_values(estimator, X)
     check_classification_targets(y)
     given = getattr(estimator, "image_shape", None)
     if given is None:
@@ -65,7 +71,19 @@ def predict_rows(estimator: BaseEstimator, X: Any, image_shape: tuple[int, ...])
         )
     if is_device_array(X):
         return _device_rows(X, estimator.n_features_in_)
-    return validate_data(estimator, _as_rows(X), reset=False, dtype=DTYPES)
+    rows = validate_data(estimator, _as_rows(X), reset=False, dtype=DTYPES, ensure_all_finite=False)
+    _check_values(estimator, rows)
+    return rows
+
+
+def _check_values(estimator: BaseEstimator, rows: np.ndarray) -> None:
+    """Refuse NaN, infinity and values whose squares are no numbers, unless scikit-learn is told not to."""
+    if get_config()["assume_finite"]:
+        return
+    fault = value_fault(rows)
+    if fault is not None:
+        assert_all_finite(rows, input_name="X", estimator_name=type(estimator).__name__)  # in its own words
+        raise ValueError(f"X {fault} in {rows.dtype}; scale the images to [0, 1], for example.")
 
 
 def is_dask(X: Any) -> bool:
@@ -95,7 +113,10 @@ def open_npy(X: Any) -> Any:
     path = Path(X)
     if path.suffix != ".npy" or not path.is_file():
         raise ValueError(f"X must be an array, or the path of a .npy file that exists; got {str(X)!r}.")
-    return np.load(path, mmap_mode="r")
+    try:
+        return np.load(path, mmap_mode="r")
+    except Exception as error:  # np.load lets through what its parsers raise, TokenError for example
+        raise ValueError(f"{path} is no readable .npy file ({type(error).__name__}).") from None
 
 
 def stored_rows(estimator: BaseEstimator, X: Any, y: Any) -> tuple[StoredImages, np.ndarray, tuple[int, ...]]:
@@ -144,14 +165,25 @@ def sample_weights(sample_weight: Any, class_weight: Any, y: np.ndarray, dtype: 
     if total.ndim != 1:
         raise ValueError(f"sample_weight must be 1D: one weight per sample; got {total.ndim} dimensions.")
     check_consistent_length(y, total)
-    if (total < 0).any():
-        raise ValueError(f"sample_weight must not be negative; got {total.min():g}.")
-    total = total * compute_sample_weight(class_weight, y)
-    if (total < 0).any():
-        raise ValueError(f"class_weight must not be negative; got {class_weight!r}.")
+    check_weights("sample_weight", total)
+    per_class = compute_sample_weight(class_weight, y)
+    check_weights("class_weight", per_class)
+    total = total * per_class
     if not total.any():
         raise ValueError("sample_weight must not be zero for every sample.")
     return total.astype(dtype)
+
+
+def check_weights(name: str, weights: np.ndarray) -> None:
+    """Refuse weights that are negative or no numbers, or that vanish or overflow in sums."""
+    if not np.isfinite(weights).all():
+        raise ValueError(f"{name} contains NaN or infinity.")
+    if (weights < 0).any():
+        raise ValueError(f"{name} must not be negative; got {weights.min():g}.")
+    low, high = WEIGHTS
+    outside = weights[(weights > 0) & ((weights < low) | (weights > high))]
+    if len(outside):
+        raise ValueError(f"{name} must be 0, or lie between {low:g} and {high:g}; got {outside[0]:g}.")
 
 
 class OnPatches(Protocol):
@@ -176,6 +208,9 @@ def check_number(name: str, value: Any, low: float, *, integer: bool = False, ab
         what = "an integer" if integer else "a number"
         bound = "more than" if above else "at least"
         raise ValueError(f"{name} must be {what} of {bound} {low:g}; got {value!r}.")
+    least, most = (1, 2**63 - 1) if integer else NUMBERS
+    if value != 0 and not least <= value <= most:
+        raise ValueError(f"{name} must lie between {least:g} and {most:g}; got {value!r}.")
 
 
 def check_option(name: str, value: Any, options: tuple[Any, ...]) -> None:

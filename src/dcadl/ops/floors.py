@@ -35,3 +35,7 @@ SMOOTHNESS_SLACK = 1e-6
 # Rounding of a sum of an image's terms, in units of the dtype's epsilon: values equal but for that are no
 # reason to reject codes.
 ROUNDING_SLACK = 4
+
+# Squares of values near the ends of a dtype's range overflow or vanish: lengths would be infinite or zero,
+# and a model no better than chance. So the largest value of the data keeps this factor away from both ends.
+RANGE_MARGIN = 1e4

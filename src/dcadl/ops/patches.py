@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, device_of, is_numpy
-from dcadl.ops.floors import CONTRAST_FLOOR
+from dcadl.ops.floors import CONTRAST_FLOOR, RANGE_MARGIN
 
+LARGEST = 2**31 - 1  # side or step of patches: with rows and bytes of pixels it is still an address
 NORMALISATIONS = ("patch", "centred", "image", None)
 
 
@@ -67,6 +68,18 @@ def patch_grid(
 def atom_shape(grid: Grid, image_shape: tuple[int, ...]) -> tuple[int, ...]:
     """An atom in the user's own terms: (h, w), (h, w, channels) or (length,)."""
     return (*grid.patch[2 - len(image_shape[:2]) :], *image_shape[2:])
+
+
+def value_fault(X: np.ndarray) -> str | None:
+    """What is wrong with the numbers in X, or None; one pass over X where nothing is."""
+    flat, info = X.ravel(order="K"), np.finfo(X.dtype)
+    low = RANGE_MARGIN * math.sqrt(info.smallest_normal)
+    high = math.sqrt(info.max) / RANGE_MARGIN
+    with np.errstate(over="ignore", invalid="ignore"):
+        energy = float(flat @ flat)
+    if low**2 * X.size <= energy <= high**2:  # then so is the largest square, and nothing is NaN
+        return None
+    return _range_fault(flat, low, high) if X.size else None
 
 
 def normalised_patches(X: Array, grid: Grid, how: str | None) -> Array:
@@ -151,6 +164,15 @@ def inverse_lengths(P: Array) -> Array:
     return 1 / xp.where(lengths > 0, lengths, 1.0)
 
 
+def _range_fault(flat: np.ndarray, low: float, high: float) -> str | None:
+    largest = max(float(flat.max()), -float(flat.min()))
+    if not math.isfinite(largest):
+        return "contains NaN or infinity"
+    if largest > high or 0 < largest < low:
+        return f"holds values up to {largest:.0e}, whose squares are no numbers,"
+    return None
+
+
 def _per_axis(value: Any, axes: int, name: str) -> tuple[int, ...]:
     """One number for every axis, or a number for each."""
     return _positive_ints([value] * axes if np.ndim(value) == 0 else value, name, (axes,))
@@ -160,9 +182,11 @@ def _positive_ints(value: Any, name: str, lengths: tuple[int, ...]) -> tuple[int
     try:
         found = tuple(int(v) for v in value)
         whole = all(int(v) == v for v in value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be integers; got {value!r}.") from None
     if not whole or len(found) not in lengths or min(found, default=0) < 1:
         expected = " or ".join(str(length) for length in lengths)
         raise ValueError(f"{name} must be {expected} integer(s) of at least 1; got {value!r}.")
+    if max(found) > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST}; got {value!r}.")
     return found

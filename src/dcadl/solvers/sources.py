@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, send
-from dcadl.ops.patches import Grid, normalised_patches
+from dcadl.ops.patches import Grid, normalised_patches, value_fault
 from dcadl.ops.ridge import to_contrasts
 
 OnDisk = Any  # anything with shape, dtype and slices along its first axis
@@ -31,10 +31,11 @@ class StoredImages(NamedTuple):
         rows = np.array(found, dtype=self.dtype).reshape(found.shape[0], -1)
         if isinstance(found, np.memmap):
             drop_pages(found)
-        if not np.isfinite(rows).all():
+        fault = value_fault(rows)
+        if fault is not None:
             raise ValueError(
-                f"Input X contains NaN or infinity among images {part.start} to {part.stop - 1}; "
-                "remove or replace such images."
+                f"Input X {fault} among images {part.start} to {part.stop - 1}; "
+                "remove or replace such images, or scale them to [0, 1]."
             )
         return rows
 

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dcadl.estimators.dcadl.training import TrainingSet
 from dcadl.estimators.prediction import along_samples
-from dcadl.estimators.validation import check_number, fit_rows, grid_of, is_dask
+from dcadl.estimators.validation import check_weights, fit_rows, grid_of, is_dask
 from dcadl.solvers.dask_walk import DaskWalk, WorkerBlock, blocks
 from dcadl.solvers.sources import Labels
 from dcadl.solvers.walk import Walk
@@ -104,7 +104,9 @@ def _class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         return counts.sum() / (len(classes) * counts)
-    return compute_class_weight(class_weight, classes=classes, y=classes)
+    found = compute_class_weight(class_weight, classes=classes, y=classes)
+    check_weights("class_weight", found)
+    return found
 
 
 def _number(
@@ -112,9 +114,7 @@ def _number(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     index = np.searchsorted(classes, y)
     total = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
-    if not np.isfinite(total).all():
-        raise ValueError("sample_weight contains NaN or infinity.")
-    check_number("sample_weight", float(total.min()), 0)
+    check_weights("sample_weight", total)
     return index, (total * per_class[index]).astype(dtype)
 
 
