@@ -138,7 +138,14 @@ def test_bad_dask_arrays_say_what_is_wrong(client, digits, spoil, message):
 
 
 @pytest.mark.parametrize(
-    ("weight", "message"), [(-1.0, "sample_weight must be"), (0.0, "must not be zero"), (np.nan, "NaN")]
+    ("weight", "message"),
+    [
+        (-1.0, "sample_weight must not be negative"),
+        (0.0, "must not be zero"),
+        (np.nan, "NaN"),
+        (1e300, "lie between"),
+        (1e-300, "lie between"),
+    ],
 )
 def test_bad_weights_are_refused(client, digits, weight, message):
     with pytest.raises(ValueError, match=message):
