@@ -3,11 +3,14 @@
 import errno
 import os
 import stat
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from dcadl.atomic import check_writable, replacing, write_atomically
+from dcadl.atomic import check_writable, replacing, temporary_beside, write_atomically
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
@@ -82,3 +85,35 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path, place):
     with pytest.raises(OSError) as raised:
         check_writable(tmp_path / place)
     assert raised.value.filename == str(tmp_path / place)
+
+
+def left_by_the_dead(path):
+    """A temporary name beside `path` as a process would have it that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return Path(str(temporary_beside(path)).replace(f"-{os.getpid()}-", f"-{process.pid}-"))
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path):
+    left = left_by_the_dead(tmp_path / "model")
+    left.write_bytes(b"half a model")
+    mine = temporary_beside(tmp_path / "model")
+    mine.write_bytes(b"another thread's")
+    others = tmp_path / left.name.replace(".model.", ".other.")
+    others.write_bytes(b"of another file")
+
+    write_atomically(tmp_path / "model", b"new")
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["model", mine.name, others.name])
+
+
+def test_what_another_machine_writes_is_left_alone(tmp_path, monkeypatch):
+    foreign = Path(
+        str(temporary_beside(tmp_path / "model")).replace(f"-{os.getpid()}-", f"-{dead_process()}-")
+    )
+    foreign.write_bytes(b"half a model")
+    monkeypatch.setattr("platform.node", lambda: "another")
+
+    write_atomically(tmp_path / "model", b"new")
+
+    assert foreign.exists()

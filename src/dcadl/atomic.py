@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
+import re
 import secrets
+import shutil
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +31,8 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = True) -> Iterator
     cut; writing thousands of small files is then much faster.
     """
     path = Path(path)
+    if durable:
+        remove_leftovers(path)
     temporary = temporary_beside(path)
     try:
         with _errors_naming(path, temporary):
@@ -54,9 +60,41 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         temporary.unlink()
 
 
-def temporary_beside(path: Path) -> Path:
-    """A hidden name in the same folder that no other process or thread uses."""
-    return path.with_name(f".{path.name[:STEM]}.{secrets.token_hex(6)}.part")
+def temporary_beside(path: Path, ending: str = "part") -> Path:
+    """A hidden name in the same folder that no other process or thread uses; it tells whose it is."""
+    return path.with_name(f".{path.name[:STEM]}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.{ending}")
+
+
+def remove_leftovers(path: Path, ending: str = "part") -> None:
+    """Remove temporary files and folders beside `path` whose process, on this machine, was killed."""
+    pattern = re.compile(rf"\.{re.escape(path.name[:STEM])}\.{_host()}-(\d+)-[0-9a-f]+\.{ending}")
+    with suppress(OSError):  # a folder that is not there has none; one that cannot be listed says so later
+        for entry in os.scandir(path.parent):
+            match = pattern.fullmatch(entry.name)
+            if match and not _is_running(int(match[1])):
+                _remove(Path(entry.path))
+
+
+def _host() -> str:
+    """Eight letters that stand for this machine: a folder may be shared with others."""
+    return f"{zlib.crc32(platform.node().encode()):08x}"
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

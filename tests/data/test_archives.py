@@ -1,11 +1,16 @@
 """Archives: what is inside comes out; nothing climbs out, outgrows its limit or stays half done."""
 
+import errno
 import io
+import os
+import subprocess
+import sys
 import tarfile
 import zipfile
 
 import pytest
 
+from dcadl.atomic import temporary_beside
 from dcadl.data.archives import unpack, unpacked
 
 
@@ -114,3 +119,31 @@ def test_an_archive_is_unpacked_once_until_it_changes(tmp_path):
     assert unpacked(archive) == first
     make_zip(archive, {"other.txt": b"changed now"})
     assert (unpacked(archive) / "other.txt").is_file()
+
+
+def test_the_folder_of_a_killed_run_is_removed_by_the_next(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("a.txt", "content")
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    left = temporary_beside(tmp_path / "out", "unpacking")
+    left = left.with_name(left.name.replace(f"-{os.getpid()}-", f"-{process.pid}-"))
+    (left / "deep").mkdir(parents=True)
+
+    unpack(tmp_path / "x.zip", tmp_path / "out")
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "x.zip"]
+
+
+def test_a_full_disk_is_said_with_the_folder(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("a.txt", "content")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("dcadl.data.archives._write_members", full)
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        unpack(tmp_path / "x.zip", tmp_path / "out")
+    assert raised.value.filename == str(tmp_path / "out")
+    assert [p.name for p in tmp_path.iterdir()] == ["x.zip"]

@@ -1,11 +1,12 @@
 """Archives unpacked once into a cache folder: nothing escapes it or outgrows a limit; whole or not at all."""
 
+import errno
 import hashlib
 import lzma
 import os
+import shutil
 import stat
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, NamedTuple
 
 from platformdirs import user_cache_path
+
+from dcadl.atomic import remove_leftovers, temporary_beside
 
 MAX_BYTES = 8 * 2**30  # unpacked; the largest set we know of needs a fiftieth
 MAX_FILES = 200_000
@@ -68,18 +71,21 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_BYTES, max_files
     if target.exists():
         raise ValueError(f"{target} already exists; give a new folder to unpack {archive.name} into.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=target.parent) as temporary:
-        fresh = Path(temporary) / "content"
-        fresh.mkdir()
-        try:
-            _write_members(archive, fresh, max_bytes, max_files)
-        except BROKEN as error:
+    remove_leftovers(target, "unpacking")
+    fresh = temporary_beside(target, "unpacking")
+    fresh.mkdir()
+    try:
+        _write_members(archive, fresh, max_bytes, max_files)
+        fresh.rename(target)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        if not target.is_dir():  # otherwise another process was first, with the same content
             raise ValueError(f"cannot unpack {archive}: {error}") from error
-        try:
-            fresh.rename(target)
-        except OSError:
-            if not target.is_dir():  # otherwise another process was first, with the same content
-                raise
+    except BROKEN as error:
+        raise ValueError(f"cannot unpack {archive}: {error}") from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
     return target
 
 
@@ -112,6 +118,8 @@ def _zip_members(archive: Path) -> Iterator[Member]:
         for info in opened.infolist():
             if stat.S_ISLNK(info.external_attr >> 16):
                 raise ValueError(f"{archive} is not safe: its member {info.filename!r} is a link.")
+            if not info.filename:  # ZipInfo.is_dir would look at its last letter
+                raise ValueError(f"{archive} is not safe: it has a member without a name.")
             if not info.is_dir():
                 yield Member(info.filename, opened.open(info))
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+LARGEST = 2**62  # of a label: floats just below 2⁶³ round up to it
+
 
 def make_bunch(samples: Any, labels: Any, names: Sequence[str] | None = None, **extra: Any) -> Bunch:
     """
@@ -29,7 +31,9 @@ def encode(labels: Any, names: Sequence[str] | None = None) -> tuple[Any, Any]:
         classes, target = np.unique(labels, return_inverse=True)
         return target.astype(np.int64), np.array([_name(c) for c in classes])
     check_distinct(names)
-    target = labels.astype(np.int64)
+    if labels.dtype.kind not in "biu":
+        raise ValueError(f"labels must be integers where class names are given; got {labels.dtype}.")
+    target = _as_int64(labels)
     if target.size and (target.min() < 0 or target.max() >= len(names)):
         raise ValueError(
             f"labels must lie in 0..{len(names) - 1} as there are {len(names)} class names; "
@@ -44,7 +48,7 @@ def flat_labels(labels: Any) -> Any:
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all() or (labels != np.rint(labels)).any():
             raise ValueError("labels must be integers or strings; got fractions or NaN.")
-        labels = labels.astype(np.int64)
+        labels = _as_int64(labels)
     if labels.ndim == 2 and 1 in labels.shape:
         return labels.ravel()
     if labels.ndim == 2:
@@ -67,6 +71,13 @@ def check_distinct(names: Sequence[str]) -> None:
     values, counts = np.unique(np.asarray(names, dtype=str), return_counts=True)
     if (counts > 1).any():
         raise ValueError(f"class names must be distinct; repeated: {', '.join(values[counts > 1])}.")
+
+
+def _as_int64(labels: Any) -> Any:
+    """Integers that 64 bits hold; beyond them a cast would wrap around in silence."""
+    if labels.size and (labels.max() > LARGEST or labels.min() < -LARGEST):
+        raise ValueError(f"labels must lie within 64-bit integers; got {labels.min()} to {labels.max()}.")
+    return labels.astype(np.int64)
 
 
 def _from_one_hot(matrix: Any) -> Any:

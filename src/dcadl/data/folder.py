@@ -1,5 +1,6 @@
 """A folder with one sub-folder of pictures per class."""
 
+import os
 import unicodedata
 import warnings
 from collections import Counter
@@ -14,6 +15,7 @@ from sklearn.utils import Bunch
 from dcadl.data.bunch import make_bunch
 from dcadl.data.errors import unreadable
 from dcadl.data.images import IMAGE_SUFFIXES, Filter, Size, as_height_width, check_same_size, decode
+from dcadl.data.limits import MAX_PIXELS
 from dcadl.data.parallel import parallel_map, with_progress
 from dcadl.data.rows import MappedRows, Rows
 
@@ -45,6 +47,7 @@ def image_folder(
     filter: Filter = "area",
     on_error: OnError = "raise",
     memmap: str | Path | None = None,
+    max_pixels: int = MAX_PIXELS,
     n_jobs: int | None = -1,
     progress: bool | None = None,
 ) -> Bunch:
@@ -60,6 +63,7 @@ def image_folder(
     filter : how pixels are combined when the size changes
     on_error : "raise" reads everything, then names every unreadable file; "skip" leaves them out
     memmap : a new `.npy` file to hold the pixels, memory-mapped: for folders larger than memory
+    max_pixels : larger pictures count as unreadable
     n_jobs : threads that decode; -1 is every core
     progress : draw a bar; None draws it on a terminal only
 
@@ -73,7 +77,7 @@ def image_folder(
         raise ValueError(f'on_error must be "raise" or "skip"; got {on_error!r}.')
     size = as_height_width(size)
     listing = list_folder(path, on_error=on_error)
-    read = partial(decode, size=size, color=color, filter=filter)
+    read = partial(decode, size=size, color=color, filter=filter, max_pixels=max_pixels)
     outcomes = _attempts(read, listing.files, n_jobs, progress)
     rows = Rows(len(listing.files)) if memmap is None else MappedRows(len(listing.files), Path(memmap))
     with rows:
@@ -165,8 +169,15 @@ def _levels(folder: Path) -> list[Path]:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    depth = len(folder.parts)
-    found = (p for p in folder.rglob("*") if not any(part.startswith(".") for part in p.parts[depth:]))
+    """Every file at any depth, hidden ones and hidden folders left out; an unreadable folder is an error."""
+
+    def refuse(error: OSError) -> None:
+        raise ValueError(f"cannot read the folder {error.filename}: {error.strerror}.") from error
+
+    found = []
+    for home, inner, names in os.walk(folder, onerror=refuse):
+        inner[:] = [name for name in inner if not name.startswith(".")]  # os.walk passes these by
+        found += [Path(home, name) for name in names if not name.startswith(".")]
     return sorted(p for p in found if p.is_file())
 
 

@@ -10,9 +10,11 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dcadl.data.bunch import make_bunch
+from dcadl.data.limits import MAX_BYTES, check_bytes
 
 UNSIGNED_BYTES = 8  # type code in the header
 PARTS = ("train", "t10k")
+BLOCK_BYTES = 2**20
 
 
 def read_mnist(folder: Path) -> Bunch:
@@ -22,21 +24,30 @@ def read_mnist(folder: Path) -> Bunch:
     return make_bunch(np.concatenate(images), np.concatenate(labels), train_size=len(labels[0]))
 
 
-def read_idx(path: Path) -> Any:
-    """The array of one IDX file of bytes."""
+def read_idx(path: Path, max_bytes: int = MAX_BYTES) -> Any:
+    """The array of one IDX file of bytes; a header that promises more than `max_bytes` is refused."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             zeros, kind, axes = struct.unpack(">HBB", file.read(4))
             if zeros != 0 or kind != UNSIGNED_BYTES:
                 raise ValueError("its header is not that of an IDX file of bytes")
             shape = struct.unpack(f">{axes}I", file.read(4 * axes))
-            size = int(np.prod(shape, dtype=object))
-            content = file.read(size)  # never more than the header promises
+            size = check_bytes(shape, 1, max_bytes)
+            content = _read_at_most(file, size)  # never more than the header promises
     except (OSError, EOFError, struct.error, zlib.error, ValueError) as error:
         raise ValueError(f"cannot read {path} as an IDX file: {error}") from error
     if len(content) != size:
         raise ValueError(f"{path} is cut short: expected {size} bytes after its header; got {len(content)}.")
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+
+
+def _read_at_most(file: Any, size: int) -> bytes:
+    """Up to `size` bytes, block by block: a header may promise more than there is."""
+    blocks = []
+    while size > 0 and (block := file.read(min(size, BLOCK_BYTES))):
+        blocks.append(block)
+        size -= len(block)
+    return b"".join(blocks)
 
 
 def _find(folder: Path, stem: str, axes: str) -> Path:

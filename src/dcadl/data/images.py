@@ -2,8 +2,11 @@
 
 import io
 import struct
+import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +14,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from dcadl.data.errors import MixedSizesError, TooManyPixelsError
+from dcadl.data.limits import MAX_PIXELS, check_pixels
 
 Size = int | tuple[int, int] | None
 Filter = Literal["area", "bilinear", "bicubic", "lanczos", "nearest"]
@@ -19,6 +23,7 @@ IMAGE_SUFFIXES = frozenset(
     (".bmp", ".dib", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm")
     + (".tif", ".tiff", ".webp")
 )
+FORMATS = ("BMP", "DIB", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # Pillow's decoders of these endings
 FILTERS = {
     "area": Image.Resampling.BOX,
     "bilinear": Image.Resampling.BILINEAR,
@@ -43,7 +48,14 @@ DECODER_ERRORS = (
 )
 
 
-def decode(path: str | Path, *, size: Size = None, color: bool = False, filter: Filter = "area") -> Any:
+def decode(
+    path: str | Path,
+    *,
+    size: Size = None,
+    color: bool = False,
+    filter: Filter = "area",
+    max_pixels: int = MAX_PIXELS,
+) -> Any:
     """
     The picture at `path` as uint8, shape (height, width) in grey or (height, width, 3) in colour.
 
@@ -56,13 +68,14 @@ def decode(path: str | Path, *, size: Size = None, color: bool = False, filter: 
     size : (height, width), or one number for a square; None keeps the picture's own
     color : keep three channels
     filter : how pixels are combined when the size changes; "area" averages the pixels covered
+    max_pixels : a picture of more is refused before it is decoded: a small file may unfold to gigabytes
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no image file at {path}")
     try:
-        with Image.open(path) as opened:
-            return _pixels(opened, size, color, filter)
+        with _opened(path, max_pixels) as picture:
+            return _pixels(picture, size, color, filter)
     except DECODER_ERRORS as error:
         raise ValueError(f"cannot read {path} as an image: {error}") from error
 
@@ -70,20 +83,35 @@ def decode(path: str | Path, *, size: Size = None, color: bool = False, filter: 
 def decode_bytes(data: bytes, *, most_pixels: int, size: Size = None, color: bool = False) -> Any:
     """The same for a file in memory; a picture of more pixels is refused before it is decoded."""
     try:
-        with Image.open(io.BytesIO(data)) as opened:
-            if opened.width * opened.height > most_pixels:
-                raise TooManyPixelsError(
-                    f"a picture may have at most {most_pixels} pixels; got {opened.width}×{opened.height}."
-                )
-            return _pixels(opened, size, color, "area")
+        with _opened(io.BytesIO(data), most_pixels) as picture:
+            return _pixels(picture, size, color, "area")
     except TooManyPixelsError:
         raise
     except DECODER_ERRORS as error:
         raise ValueError(f"cannot read these bytes as an image: {error}") from error
 
 
+@contextmanager
+def _opened(source: Path | io.BytesIO, max_pixels: int) -> Iterator[Image.Image]:
+    """The picture, only its header read, if it is of a format we know and not too large.
+
+    Without the list of formats Pillow goes by content, and hands PostScript named `.png` to Ghostscript.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit comes next
+        opened = Image.open(source, formats=FORMATS)
+    with opened:
+        check_pixels(*opened.size, max_pixels)
+        yield opened
+
+
 def read_images(
-    paths: Sequence[str | Path], *, size: Size = None, color: bool = False, filter: Filter = "area"
+    paths: Sequence[str | Path],
+    *,
+    size: Size = None,
+    color: bool = False,
+    filter: Filter = "area",
+    max_pixels: int = MAX_PIXELS,
 ) -> Any:
     """
     Loose image files as one uint8 array (n, height, width) or (n, height, width, 3).
@@ -92,7 +120,8 @@ def read_images(
     """
     if not paths:
         raise ValueError("expected at least one image file; got none.")
-    pictures = [decode(path, size=size, color=color, filter=filter) for path in paths]
+    read = partial(decode, size=size, color=color, filter=filter, max_pixels=max_pixels)
+    pictures = [read(path) for path in paths]
     for path, picture in zip(paths, pictures):
         check_same_size(path, picture, pictures[0].shape)
     return np.stack(pictures)
@@ -174,8 +203,9 @@ def _plain(picture: Image.Image, color: bool) -> Image.Image:
         picture = _eight_bits(picture)
     if picture.has_transparency_data:
         picture = picture.convert("RGBA")
-        white = Image.new("RGBA", picture.size, "white")
-        picture = Image.alpha_composite(white, picture)
+        white = Image.new("RGB", picture.size, "white")
+        white.paste(picture, mask=picture.getchannel("A"))
+        picture = white
     if color or picture.mode not in ("L", "1"):
         picture = picture.convert("RGB")
     return picture if color else picture.convert("L")

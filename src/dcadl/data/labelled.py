@@ -11,6 +11,7 @@ from dcadl.data.archives import is_archive, unpacked
 from dcadl.data.bunch import flat_labels, make_bunch
 from dcadl.data.folder import OnError, image_folder
 from dcadl.data.images import Size, as_height_width, conform
+from dcadl.data.limits import MAX_BYTES, MAX_PIXELS
 from dcadl.data.mat import read_arrays
 
 SAMPLE_KEYS = ("images", "X", "data", "features", "fea", "featureMat", "x", "faces")
@@ -25,7 +26,13 @@ PARTS = (
 
 
 def read_labelled(
-    path: str | Path, *, size: Size = None, color: bool = False, on_error: OnError = "raise"
+    path: str | Path,
+    *,
+    size: Size = None,
+    color: bool = False,
+    on_error: OnError = "raise",
+    max_pixels: int = MAX_PIXELS,
+    max_bytes: int = MAX_BYTES,
 ) -> Bunch:
     """
     Samples and labels from whatever `path` is.
@@ -33,7 +40,8 @@ def read_labelled(
     A folder with one sub-folder per class, or an archive of one, is read by `image_folder` with `size`,
     `color` and `on_error`.
     A `.npz` or `.mat` file must hold samples (images, X, data, features, fea, featureMat) and labels
-    (labels, y, target, gnd, labelMat), samples in rows or in columns.
+    (labels, y, target, gnd, labelMat), samples in rows or in columns. A picture of more than `max_pixels`, or
+    arrays of more than `max_bytes`, are refused before they are unfolded in memory.
 
     Returns
     -------
@@ -44,11 +52,12 @@ def read_labelled(
     """
     path = Path(path)
     if path.is_dir():
-        return image_folder(path, size=size, color=color, on_error=on_error)
+        return image_folder(path, size=size, color=color, on_error=on_error, max_pixels=max_pixels)
     if path.suffix.lower() in (".npz", ".mat"):
-        return bunch_of_arrays(read_arrays(path), path, size=size, color=color)
+        return bunch_of_arrays(read_arrays(path, max_bytes=max_bytes), path, size=size, color=color)
     if path.is_file() and is_archive(path):
-        return image_folder(unpacked(path), size=size, color=color, on_error=on_error)
+        folder = unpacked(path)
+        return image_folder(folder, size=size, color=color, on_error=on_error, max_pixels=max_pixels)
     if path.exists():
         raise ValueError(f"expected a folder of class folders, an archive of one, .npz or .mat; got {path}.")
     raise FileNotFoundError(f"no data at {path}")
@@ -74,8 +83,10 @@ def _bunch(arrays: dict[str, Any], path: Path, size: Size, color: bool, extra: d
     if samples.dtype == np.float16:
         samples = samples.astype(np.float32)  # a form for storage: no BLAS multiplies it
     samples = _shaped(samples, size, color)
-    names = next((arrays[key] for key in NAME_KEYS if key in arrays and arrays[key].dtype.kind == "U"), None)
-    if "names" in arrays and len(arrays["names"]) == len(labels):
+    given = {key: arrays[key] for key in NAME_KEYS if key in arrays}
+    texts = [found.ravel() for found in given.values() if found.dtype.kind == "U"]
+    names = next((found for found in texts if found.size > 1), None)
+    if "names" in arrays and arrays["names"].shape == (len(labels),):
         extra["filenames"] = arrays["names"]
     extra |= _training_mask(arrays, len(labels))
     extra.setdefault("DESCR", f"{len(labels)} samples from {path.name} ({samples_key}, {labels_key})")

@@ -1,25 +1,35 @@
 """Arrays by name from `.mat` (MATLAB v5 and v7.3) and `.npz` files. Nothing is ever unpickled."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.io import loadmat
+from scipy.io import loadmat, whosmat
 from scipy.sparse import issparse
 
+from dcadl.data.limits import MAX_BYTES, check_bytes
 
-def read_arrays(path: str | Path) -> dict[str, Any]:
-    """Every array of a `.npz` or `.mat` file by name; axes of `.mat` arrays are in MATLAB order."""
+WIDEST = 8  # bytes of MATLAB's doubles
+
+
+def read_arrays(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """Every array of a `.npz` or `.mat` file by name; axes of `.mat` arrays are in MATLAB order.
+
+    A file whose arrays would take more than `max_bytes` in memory is refused before they are unfolded.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no file at {path}")
     if path.suffix.lower() == ".npz":
-        return _read_npz(path)
-    return _read_hdf5(path) if _is_hdf5(path) else _read_v5(path)
+        return _read_npz(path, max_bytes)
+    return _read_hdf5(path, max_bytes) if _is_hdf5(path) else _read_v5(path, max_bytes)
 
 
-def _read_npz(path: Path) -> dict[str, Any]:
+def _read_npz(path: Path, max_bytes: int) -> dict[str, Any]:
     try:
+        with zipfile.ZipFile(path) as members:
+            check_bytes((sum(info.file_size for info in members.infolist()),), 1, max_bytes, "its content")
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except Exception as error:  # zip, zlib and NumPy raise many kinds on damaged files
@@ -28,13 +38,33 @@ def _read_npz(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def _read_v5(path: Path) -> dict[str, Any]:
+def _read_v5(path: Path, max_bytes: int) -> dict[str, Any]:
     try:
+        for name, shape, kind in whosmat(path):
+            if kind != "sparse":
+                check_bytes(shape, WIDEST, max_bytes, name)
         content = loadmat(path)
+        arrays = {name: value for name, value in content.items() if not name.startswith("__")}
+        return {name: _plain(name, value, max_bytes) for name, value in arrays.items()}
     except Exception as error:  # scipy's reader raises many kinds on damaged files
         raise ValueError(f"cannot read {path} as a MATLAB file: {error}") from error
-    arrays = {name: value for name, value in content.items() if not name.startswith("__")}
-    return {name: value.toarray() if issparse(value) else value for name, value in arrays.items()}
+
+
+def _plain(name: str, value: Any, max_bytes: int) -> Any:
+    """Sparse matrices filled up, cells of texts as texts; all else as it is."""
+    if issparse(value):
+        check_bytes(value.shape, value.dtype.itemsize, max_bytes, name)
+        return value.toarray()
+    texts = [_text(cell) for cell in value.ravel()] if value.dtype == object else []
+    if texts and None not in texts:
+        return np.array(texts).reshape(value.shape)
+    return value
+
+
+def _text(cell: Any) -> str | None:
+    """What a cell of MATLAB says, if it holds one text."""
+    cell = np.asarray(cell)
+    return str(cell.ravel()[0]) if cell.dtype.kind == "U" and cell.size == 1 else None
 
 
 def _is_hdf5(path: Path) -> bool:
@@ -44,7 +74,7 @@ def _is_hdf5(path: Path) -> bool:
     return head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520])
 
 
-def _read_hdf5(path: Path) -> dict[str, Any]:
+def _read_hdf5(path: Path, max_bytes: int) -> dict[str, Any]:
     try:
         import h5py
     except ImportError as error:
@@ -53,11 +83,35 @@ def _read_hdf5(path: Path) -> dict[str, Any]:
         ) from error
     try:
         with h5py.File(path, "r") as file:
-            # a damaged name comes as bytes
-            found = {str(name): item for name, item in file.items() if isinstance(item, h5py.Dataset)}
-            # HDF5 keeps MATLAB's columns as rows
-            return {
-                name: np.asarray(item[()]).T for name, item in found.items() if item.dtype.kind in "buifS"
-            }
+            # a damaged name comes as bytes; HDF5 keeps MATLAB's columns as rows
+            found = {str(name): _inside(file, name, h5py) for name in file}
+            items = {name: item for name, item in found.items() if isinstance(item, h5py.Dataset)}
+            for name, item in items.items():
+                check_bytes(item.shape, item.dtype.itemsize, max_bytes, name)
+            cells = {name: _cell_texts(file, item, h5py) for name, item in items.items()}
+            arrays = {name: item[()] for name, item in items.items() if item.dtype.kind in "buifS"}
+            arrays |= {name: texts for name, texts in cells.items() if texts is not None}
+            return {name: np.asarray(value).T for name, value in arrays.items()}
     except Exception as error:  # so does the HDF5 library
         raise ValueError(f"cannot read {path} as a MATLAB v7.3 file: {error}") from error
+
+
+def _inside(file: Any, name: str, h5py: Any) -> Any:
+    """An entry of the file itself: links and storage that lead to other files could read anything here."""
+    if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
+        raise ValueError(f"its entry {name} is a link to another file, which is never followed.")
+    item = file[name]
+    if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
+        raise ValueError(f"its entry {name} lies in another file, which is never opened.")
+    return item
+
+
+def _cell_texts(file: Any, item: Any, h5py: Any) -> Any:
+    """A MATLAB cell array of texts, which v7.3 keeps as references to 16-bit letters; None for all else."""
+    if h5py.check_ref_dtype(item.dtype) is not h5py.Reference:
+        return None
+    cells = [file[reference] for reference in item[()].ravel()]
+    if not all(cell.attrs.get("MATLAB_class") == b"char" for cell in cells):
+        return None
+    texts = ["".join(map(chr, np.asarray(cell[()]).ravel())) for cell in cells]
+    return np.array(texts).reshape(item.shape)

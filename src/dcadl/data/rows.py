@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dcadl.atomic import temporary_beside
+from dcadl.atomic import remove_leftovers, temporary_beside
 
 COPY_ROWS = 256
 
@@ -54,6 +54,7 @@ class MappedRows(Rows):
         if path.exists():
             raise ValueError(f"memmap must name a new file; {path} already exists.")
         self.path = path
+        remove_leftovers(path)
         self._part, self._short = temporary_beside(path), temporary_beside(path)
 
     def finish(self) -> Any:

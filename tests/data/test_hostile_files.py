@@ -1,0 +1,226 @@
+"""Files made to hurt: more than memory holds, other files' content, headers that lie: each a ValueError."""
+
+import gzip
+import struct
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import sparse
+from scipy.io import savemat
+
+from dcadl.data import image_folder, read_images, read_labelled
+from dcadl.data.archives import unpack
+from dcadl.data.bunch import encode
+from dcadl.data.idx import read_idx
+from dcadl.data.images import IMAGE_SUFFIXES, decode
+from dcadl.data.mat import read_arrays
+
+h5py = pytest.importorskip("h5py", reason="h5py is not installed: pip install 'dcadl[data]'")
+
+
+def bomb_png(path, side):
+    """A grey PNG of side × side zeros, in a few kilobytes."""
+
+    def chunk(kind, content):
+        return (
+            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        )
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    rows = zlib.compress(bytes(side + 1) * min(side, 2000), 9)
+    parts = chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + parts)
+    return path
+
+
+# --- pictures
+
+
+@pytest.mark.parametrize("ending", ["png", "jpg", "eps"])
+def test_postscript_under_any_name_is_no_picture(tmp_path, ending, monkeypatch):
+    monkeypatch.setattr("subprocess.check_call", lambda *_, **__: pytest.fail("Ghostscript was called"))
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n")
+    with pytest.raises(ValueError, match=r"cannot read .* as an image"):
+        decode(path)
+
+
+@pytest.mark.parametrize("suffix", sorted(IMAGE_SUFFIXES))
+def test_every_ending_we_list_has_a_decoder(tmp_path, rng, suffix):
+    values = rng.integers(0, 2, (5, 4), dtype=np.uint8) * 255
+    picture = Image.fromarray(values)
+    picture = picture.convert("1") if suffix == ".pbm" else picture
+    picture.save(tmp_path / f"a{suffix}")
+    assert decode(tmp_path / f"a{suffix}").shape == (5, 4)
+
+
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path):
+    path = bomb_png(tmp_path / "bomb.png", 12_000)
+    with pytest.raises(ValueError, match=r"bomb\.png.*at most 64000000 pixels; got 12000×12000.*max_pixels"):
+        decode(path)
+
+
+def test_the_limit_of_pixels_is_an_option_everywhere(tmp_path, pets):
+    picture = next(pets.rglob("*.png"))
+    assert decode(picture, max_pixels=120).shape == (12, 10)
+    for read in (decode, lambda p, **o: read_images([p], **o)):
+        with pytest.raises(ValueError, match="at most 119 pixels"):
+            read(picture, max_pixels=119)
+    for read in (image_folder, read_labelled):
+        with pytest.raises(ValueError, match="at most 119 pixels"):
+            read(pets, max_pixels=119)
+
+
+# --- arrays
+
+
+def test_a_npz_that_unfolds_to_more_than_the_limit_is_refused(tmp_path):
+    np.savez_compressed(tmp_path / "bomb.npz", X=np.zeros((1000, 1000)), y=np.zeros(1000))
+    with pytest.raises(ValueError, match=r"bomb\.npz.*more than the limit of 1000000"):
+        read_arrays(tmp_path / "bomb.npz", max_bytes=10**6)
+    assert read_labelled(tmp_path / "bomb.npz", max_bytes=10**7).data.shape == (1000, 1000)
+
+
+def test_a_mat_that_unfolds_to_more_than_the_limit_is_refused(tmp_path):
+    savemat(tmp_path / "bomb.mat", {"X": np.zeros((1000, 1000)), "y": np.zeros(1000)}, do_compression=True)
+    with pytest.raises(ValueError, match=r"bomb\.mat.*X of shape \(1000, 1000\) takes 8000000 bytes"):
+        read_arrays(tmp_path / "bomb.mat", max_bytes=10**6)
+
+
+def test_a_huge_sparse_matrix_is_refused_before_it_is_filled_up(tmp_path):
+    savemat(tmp_path / "s.mat", {"X": sparse.csc_matrix((200_000, 200_000)), "y": np.zeros(3)})
+    with pytest.raises(ValueError, match=r"X of shape \(200000, 200000\)"):
+        read_arrays(tmp_path / "s.mat")
+
+
+def test_an_hdf5_dataset_larger_than_the_limit_is_refused(tmp_path):
+    with h5py.File(tmp_path / "bomb.mat", "w") as file:
+        file.create_dataset("X", shape=(10**6, 10**6), dtype="f8", chunks=(1000, 1000))
+    with pytest.raises(ValueError, match=r"bomb\.mat.*X of shape"):
+        read_arrays(tmp_path / "bomb.mat")
+
+
+@pytest.mark.parametrize(
+    "shape", [(2**32 - 1,) * 3, (2**32 - 1,)], ids=["beyond 64 bits", "beyond the limit"]
+)
+def test_an_idx_header_that_promises_too_much_is_refused(tmp_path, shape):
+    header = struct.pack(">HBB", 0, 8, len(shape)) + struct.pack(f">{len(shape)}I", *shape)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(header))
+    with pytest.raises(ValueError, match=r"a\.gz.*more than the limit"):
+        read_idx(tmp_path / "a.gz")
+
+
+def test_an_idx_bomb_is_read_no_further_than_its_header_says(tmp_path):
+    header = struct.pack(">HBB", 0, 8, 1) + struct.pack(">I", 5)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(header + bytes(10**7)))
+    assert read_idx(tmp_path / "a.gz").tolist() == [0] * 5
+
+
+# --- HDF5 that leads elsewhere
+
+
+def secret(tmp_path):
+    (tmp_path / "secret").write_bytes(b"top secret" * 100)
+    return tmp_path / "secret"
+
+
+def test_an_external_link_is_refused(tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["X"] = np.ones((3, 2))
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        file["X"] = h5py.ExternalLink("other.h5", "/X")
+        file["y"] = np.arange(3)
+    with pytest.raises(ValueError, match=r"a\.mat.*X is a link to another file"):
+        read_arrays(tmp_path / "a.mat")
+
+
+def test_external_storage_is_refused(tmp_path):
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        file.create_dataset("X", (10,), "u1", external=[(str(secret(tmp_path)), 0, 10)])
+    with pytest.raises(ValueError, match=r"a\.mat.*X lies in another file"):
+        read_arrays(tmp_path / "a.mat")
+
+
+def test_a_virtual_dataset_is_refused(tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["X"] = np.ones(4)
+    layout = h5py.VirtualLayout(shape=(4,), dtype="f8")
+    layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "X", shape=(4,))
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        file.create_virtual_dataset("X", layout)
+    with pytest.raises(ValueError, match=r"a\.mat.*X lies in another file"):
+        read_arrays(tmp_path / "a.mat")
+
+
+# --- what readers used to stumble over
+
+
+def test_a_zip_member_without_a_name_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(zipfile.ZipInfo("x"), b"content")
+    content = (tmp_path / "a.zip").read_bytes()
+    # the name's length is zero in both headers, and the letter becomes part of what follows
+    local, central = content.index(b"PK\x03\x04"), content.index(b"PK\x01\x02")
+    content = bytearray(content)
+    content[local + 26 : local + 28] = content[central + 28 : central + 30] = b"\0\0"
+    del content[central + 46]
+    (tmp_path / "a.zip").write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"a\.zip"):
+        unpack(tmp_path / "a.zip", tmp_path / "out")
+
+
+@pytest.mark.parametrize("key", ["names", "class_names"])
+def test_a_single_name_is_no_list_of_names(tmp_path, key):
+    arrays = {"X": np.ones((2, 3)), "y": [0, 1], key: np.array("all of them")}
+    np.savez(tmp_path / "a.npz", **arrays)
+    assert list(read_labelled(tmp_path / "a.npz").target_names) == ["0", "1"]
+
+
+@pytest.mark.parametrize("labels", [[1e300, 1.0], [2**63, 1], [-1e19, 0.0]], ids=str)
+def test_labels_beyond_64_bits_are_refused(labels):
+    with pytest.raises(ValueError, match="64-bit integers"):
+        encode(np.array(labels, dtype=None if isinstance(labels[0], float) else np.uint64), ["a", "b"])
+
+
+def test_labels_that_are_texts_beside_class_names_are_refused():
+    with pytest.raises(ValueError, match="must be integers where class names are given"):
+        encode(np.array(["a", "b"]), ["a", "b"])
+
+
+def test_matlab_cells_of_texts_are_labels(tmp_path):
+    cells = np.array(["cat", "dog", "cat"], dtype=object).reshape(3, 1)
+    savemat(tmp_path / "a.mat", {"X": np.ones((3, 2)), "y": cells})
+    bunch = read_labelled(tmp_path / "a.mat")
+    assert [str(bunch.target_names[t]) for t in bunch.target] == ["cat", "dog", "cat"]
+
+
+def test_matlab_cells_of_texts_in_version_73_are_labels(tmp_path):
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        file["X"] = np.ones((2, 3))
+        references = []
+        for i, word in enumerate(["cat", "elephant", "cat"]):
+            letters = file.create_dataset(f"#refs#/{i}", data=np.array([[ord(c)] for c in word], dtype="u2"))
+            letters.attrs["MATLAB_class"] = np.bytes_("char")
+            references.append(letters.ref)
+        cells = file.create_dataset("y", (1, 3), dtype=h5py.ref_dtype)
+        cells[0] = references
+    bunch = read_labelled(tmp_path / "a.mat")
+    assert [str(bunch.target_names[t]) for t in bunch.target] == ["cat", "elephant", "cat"]
+
+
+def test_a_sub_folder_that_cannot_be_read_is_said(pets, monkeypatch):
+    import os
+
+    scandir = os.scandir
+
+    def guarded(path):
+        if str(path).endswith("dog"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    with pytest.raises(ValueError, match=r"cannot read the folder .*dog: Permission denied"):
+        image_folder(pets)
