@@ -108,9 +108,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path):
 
 
 def test_what_another_machine_writes_is_left_alone(tmp_path, monkeypatch):
-    foreign = Path(
-        str(temporary_beside(tmp_path / "model")).replace(f"-{os.getpid()}-", f"-{dead_process()}-")
-    )
+    foreign = left_by_the_dead(tmp_path / "model")
     foreign.write_bytes(b"half a model")
     monkeypatch.setattr("platform.node", lambda: "another")
 

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 
 from dcadl.cli.read import refuse_overwrites
-from dcadl.cli.terminal import clean_exit, note
+from dcadl.cli.terminal import cell, clean_exit, note, say
 
 Datasets = Annotated[
     list[str] | None,
@@ -55,7 +55,7 @@ def bench(
         with _LiveTable(runs, output) as table:
             run_all(runs, output, options, table.watch)
         table.finish()
-    typer.echo(f"{output}: next, dcadl report {output} -o report")
+    say(f"{output}: next, dcadl report {output} -o report")
 
 
 def report(
@@ -77,7 +77,7 @@ def report(
         made = {"tables.md": output / "tables.md", "index.html": output / "index.html", "--readme": readme}
         refuse_overwrites(made, {"RECORDS": records, "--tuned": tuned})
         for path in write_report(records, output, readme, tuned):
-            typer.echo(path)
+            say(path)
 
 
 def tune(
@@ -119,11 +119,11 @@ def tune(
             threads=threads or max(1, _cores() // jobs),
             jobs=jobs,
         ):
-            typer.echo(line.text, err=True)
+            say(line.text, err=True)
             failed += line.failed
         if failed:
             raise ValueError(f"{failed} searches failed, as said above; mend them and start again to go on.")
-    typer.echo(f"{output}: next, dcadl bench {' '.join(dataset or [])} --tuned {output}")
+    say(f"{output}: next, dcadl bench {' '.join(dataset or [])} --tuned {output}")
 
 
 class _LiveTable:
@@ -159,7 +159,7 @@ class _LiveTable:
         if record is not None:
             self._records[self._key(record)] = record
             if not self._console.is_terminal:
-                typer.echo(f"{name}: {_outcome(record)}", err=True)
+                say(f"{name}: {_outcome(record)}", err=True)
         if self._console.is_terminal:
             self._live.update(self._table(), refresh=True)
 
@@ -178,7 +178,7 @@ class _LiveTable:
                 sum(r[name] for r in good) / len(good) if good else None for name in ("accuracy", "train_s")
             ]
             shown = ["" if v is None else f"{v * scale:.2f}" for v, scale in zip(mean, (100, 1))]
-            table.add_row(*row, f"{len(mine)}/{self._total[row]}", *shown, mark)
+            table.add_row(*row, f"{len(mine)}/{self._total[row]}", *shown, cell(mark))
         return table
 
 

@@ -7,7 +7,7 @@ import typer
 
 from dcadl.cli.predict import Model
 from dcadl.cli.read import read_for, refuse_overwrites
-from dcadl.cli.terminal import clean_exit, size_text
+from dcadl.cli.terminal import clean_exit, say, size_text
 
 
 def card(
@@ -36,4 +36,4 @@ def card(
         text = write(loaded, model.stem, size=model.stat().st_size, measured=measured, licence=licence)
         page = text if output.suffix == ".md" else as_html(text, model.stem)
         write_atomically(output, page.encode())
-        typer.echo(f"written: {output} ({size_text(output.stat().st_size)})")
+        say(f"written: {output} ({size_text(output.stat().st_size)})")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dcadl.cli.read import left_out, refuse_overwrites
-from dcadl.cli.terminal import advising, clean_exit, note
+from dcadl.cli.terminal import advising, cell, clean_exit, note, say
 
 if TYPE_CHECKING:  # the library itself is imported where it is used: other commands start faster
     from sklearn.utils import Bunch
@@ -45,7 +45,7 @@ def list_sets(root: Root = None) -> None:
     table = Table("name", "images", "classes", "found")
     for name in names():
         known = facts(name)
-        table.add_row(name, str(known.samples), str(known.classes), _place(name, root))
+        table.add_row(name, str(known.samples), str(known.classes), cell(_place(name, root)))
     Console(width=140).print(table)
 
 
@@ -58,9 +58,9 @@ def info(
 
     with clean_exit():
         known = facts(name)
-        typer.echo(describe(known))
-        typer.echo(f"Expected files: {', '.join(known.arrays) or 'none'}; or {known.layout}")
-        typer.echo(f"Found: {_place(name, root)}")
+        say(describe(known))
+        say(f"Expected files: {', '.join(known.arrays) or 'none'}; or {known.layout}")
+        say(f"Found: {_place(name, root)}")
 
 
 @data_app.command()
@@ -78,10 +78,10 @@ def check(
         report = _inspect_named(data, root) if data in names() else _inspect_path(Path(data))
     problems = [str(w.message) for w in caught if w.category is UserWarning] + report.problems
     smallest, largest = min(report.counts), max(report.counts)
-    typer.echo(f"{sum(report.counts)} samples, {len(report.counts)} classes of {smallest} to {largest}")
-    typer.echo(f"samples: {report.samples}")
+    say(f"{sum(report.counts)} samples, {len(report.counts)} classes of {smallest} to {largest}")
+    say(f"samples: {report.samples}")
     for line in [*(f"error: {problem}" for problem in problems), *report.remarks]:
-        typer.echo(line)
+        say(line)
     raise typer.Exit(1 if problems else 0)
 
 
@@ -149,7 +149,7 @@ def features(
         if save_model is not None:
             pyramid.save(save_model)
     learned = TRANSDUCTIVE if pyramid.protocol_ == "transductive" else INDUCTIVE
-    typer.echo(f"{output}: {rows.shape[0]} images, {rows.shape[1]} features ({pyramid.protocol_}: {learned})")
+    say(f"{output}: {rows.shape[0]} images, {rows.shape[1]} features ({pyramid.protocol_}: {learned})")
 
 
 def _compute(pyramid: "SpatialPyramid", files: list[Path], train: Any, *, fitted: bool) -> Any:

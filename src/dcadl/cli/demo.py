@@ -9,7 +9,7 @@ import typer
 
 from dcadl.cli.progress import fit_with_bar
 from dcadl.cli.read import DIGITS_TOP
-from dcadl.cli.terminal import clean_exit, progress_bar, size_text
+from dcadl.cli.terminal import clean_exit, progress_bar, say, size_text
 
 SPLITS = 5
 PER_CLASS = 90  # of the about 180 images of each digit: half train, half test
@@ -211,11 +211,11 @@ def _reading(trials: dict[str, Trial], test_over_train: float) -> str:
 
 
 def _print_next(output: Path, pictures: list[tuple[Path, str]]) -> None:
-    typer.echo("\nPictures:")
+    say("\nPictures:")
     for path, says in pictures:
-        typer.echo(f"  {path!s:<24}  {says}")
-    typer.echo("\nTry next:")
-    typer.echo(f"  dcadl info {output}/dcadl.safetensors")
-    typer.echo(f"  dcadl predict {output}/dcadl.safetensors {output}/images/*.png")
-    typer.echo("  dcadl fit FOLDER -o model.safetensors --size 48x42 --patch 12 --stride 6 --holdout 0.25")
-    typer.echo("    (FOLDER has one sub-folder of your own pictures per class)")
+        say(f"  {path!s:<24}  {says}")
+    say("\nTry next:")
+    say(f"  dcadl info {output}/dcadl.safetensors")
+    say(f"  dcadl predict {output}/dcadl.safetensors {output}/images/*.png")
+    say("  dcadl fit FOLDER -o model.safetensors --size 48x42 --patch 12 --stride 6 --holdout 0.25")
+    say("    (FOLDER has one sub-folder of your own pictures per class)")

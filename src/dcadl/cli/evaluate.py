@@ -10,7 +10,7 @@ import typer
 
 from dcadl.cli.predict import Model
 from dcadl.cli.read import SkipUnreadable, data_path, read_for, refuse_overwrites
-from dcadl.cli.terminal import clean_exit
+from dcadl.cli.terminal import cell, clean_exit, say
 
 ROWS_SHOWN = 20
 
@@ -95,7 +95,7 @@ def _rows(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def _json(evaluation: Evaluation) -> None:
-    typer.echo(
+    say(
         json.dumps(
             {
                 "accuracy": evaluation.accuracy,
@@ -112,7 +112,6 @@ def _json(evaluation: Evaluation) -> None:
 def _table(evaluation: Evaluation) -> None:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     rows = [row for row in _rows(evaluation) if row["samples"]]
     worst = sorted(rows, key=lambda row: row["recall"])[:ROWS_SHOWN]
@@ -120,7 +119,7 @@ def _table(evaluation: Evaluation) -> None:
     table = Table("class", "samples", "right", "most often mistaken for")
     for row in shown:
         mistake = f"{row['mistaken_for']} ({row['mistakes']})" if row["mistakes"] else ""
-        table.add_row(Text(row["class"]), str(row["samples"]), f"{row['recall']:.1%}", Text(mistake))
+        table.add_row(cell(row["class"]), str(row["samples"]), f"{row['recall']:.1%}", cell(mistake))
     console = Console()
     console.print(table)
     if len(rows) > len(shown):

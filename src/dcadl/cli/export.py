@@ -8,7 +8,7 @@ import typer
 
 from dcadl.cli.predict import Model
 from dcadl.cli.read import PIXEL_TOP, Labelled, image_shape, read_for, refuse_overwrites
-from dcadl.cli.terminal import clean_exit, size_text
+from dcadl.cli.terminal import clean_exit, say, size_text
 
 
 class Pixels(StrEnum):
@@ -87,7 +87,7 @@ def _write_c(model: Any, path: Path, samples: Labelled | None) -> None:
     loss = None if samples is None else int8_loss(program, samples.X / _byte_scale(model), samples.y)
     _write(path, c_header(program, c_name(path), loss).encode())
     if loss is not None:
-        typer.echo(
+        say(
             f"8 bits: {loss.int8_accuracy:.2%} of {loss.n} samples right; "
             f"with float weights {loss.accuracy:.2%}"
         )
@@ -117,4 +117,4 @@ def _write(path: Path, data: bytes) -> None:
     from dcadl.atomic import write_atomically
 
     write_atomically(path, data)
-    typer.echo(f"written: {path} ({size_text(len(data))})")
+    say(f"written: {path} ({size_text(len(data))})")

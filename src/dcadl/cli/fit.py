@@ -22,7 +22,7 @@ from dcadl.cli.read import (
     read_data,
     refuse_overwrites,
 )
-from dcadl.cli.terminal import advising, clean_exit, note, progress_bar, size_text, times_text
+from dcadl.cli.terminal import advising, clean_exit, note, progress_bar, say, size_text, times_text
 
 
 def fit(
@@ -201,7 +201,7 @@ def _with_options(model: Any, options: dict[str, Any]) -> Any:
 def _report(model: Any, samples: Labelled, parts: Parts, seconds: float, output: Path) -> None:
     n = len(samples.y[parts.train])
     passes = f", {model.n_iter_} passes" if hasattr(model, "n_iter_") else ""
-    typer.echo(
+    say(
         f"{type(model).__name__}: {n} samples of {times_text(image_shape(model))}, "
         f"{len(model.classes_)} classes{passes}, {seconds:.2f} s"
     )
@@ -210,7 +210,7 @@ def _report(model: Any, samples: Labelled, parts: Parts, seconds: float, output:
             model.score(samples.X[parts.test], samples.y[parts.test]),
             len(samples.y[parts.test]),
         )
-        typer.echo(f"accuracy: {accuracy:.2%} of {tested} samples not trained on")
+        say(f"accuracy: {accuracy:.2%} of {tested} samples not trained on")
         model.training_ |= {"accuracy": round(float(accuracy), 6), "tested_on": tested}
         model.save(output)
-    typer.echo(f"saved: {output} ({size_text(output.stat().st_size)})")
+    say(f"saved: {output} ({size_text(output.stat().st_size)})")

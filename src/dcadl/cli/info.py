@@ -8,7 +8,7 @@ import typer
 
 from dcadl.cli.predict import Model
 from dcadl.cli.read import image_shape
-from dcadl.cli.terminal import clean_exit, size_text, times_text
+from dcadl.cli.terminal import cell, clean_exit, say, size_text, times_text
 
 CLASSES_SHOWN = 12
 
@@ -50,19 +50,18 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def _json(facts: dict[str, Any]) -> None:
-    typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+    say(json.dumps(facts, indent=2, ensure_ascii=False))
 
 
 def _table(facts: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in _lines(facts):
-        table.add_row(name, Text(value))
+        table.add_row(name, cell(value))
     Console().print(table)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from dcadl.cli.read import ImageForm, SkipUnreadable, image_form, scaled, unreadable_advice
-from dcadl.cli.terminal import advising, clean_exit, note
+from dcadl.cli.terminal import advising, cell, clean_exit, note, say
 
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A file that `dcadl fit` or model.save(...) wrote.")
@@ -74,7 +74,7 @@ def _read(files: list[Path], form: ImageForm, skip: bool) -> tuple[list[Path], A
 
 
 def _json(found: list[dict[str, Any]]) -> None:
-    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    say(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _csv(found: list[dict[str, Any]]) -> None:
@@ -88,7 +88,6 @@ def _csv(found: list[dict[str, Any]]) -> None:
 def _table(found: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table()
     table.add_column("file", overflow="fold")
@@ -97,5 +96,5 @@ def _table(found: list[dict[str, Any]]) -> None:
     table.add_column("runner-up")
     for row in found:
         cells = (row["file"], row["label"], f"{row['margin']:.3f}", row["runner_up"])
-        table.add_row(*map(Text, cells))  # Text: a name in brackets is no markup
+        table.add_row(*map(cell, cells))
     Console().print(table)

@@ -1,5 +1,6 @@
 """How commands speak: errors in one line, notes, tables; results on stdout, all else on stderr."""
 
+import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,9 +9,11 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 from typer.core import TyperGroup
 
 BAD_INPUT = 2
+TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # of reading
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 INPUT_ERRORS = (ValueError, OSError, ImportError, FloatingPointError, MemoryError)
 
@@ -29,7 +32,7 @@ def clean_exit() -> Iterator[None]:
             raise  # the reader, `head` say, has had enough: Typer leaves quietly
         except INPUT_ERRORS as error:
             _tell(caught)
-            typer.echo(f"error: {_one_line(error) or type(error).__name__}", err=True)
+            say(f"error: {_one_line(error) or type(error).__name__}", err=True)
             raise typer.Exit(BAD_INPUT) from error
         _tell(caught)
 
@@ -81,9 +84,32 @@ def advising(advice: Mapping[type, str]) -> Iterator[None]:
         raise ValueError(f"{getattr(error, 'fault', error)} {advice[type(error)]}") from error
 
 
+def printable(text: str) -> str:
+    """Text without power over a terminal: what moves the cursor, rings or turns the reading is written out.
+
+    Written as JSON writes them, so that a JSON text stays the same JSON.
+    """
+    return "".join(f"\\u{ord(c):04x}" if _has_power(c) else c for c in text)
+
+
+def say(text: Any, *, err: bool = False) -> None:
+    """Print what may hold names from outside: of files, classes and paths."""
+    typer.echo(printable(str(text)), err=err)
+
+
+def cell(text: Any) -> Text:
+    """A cell of a Rich table: a name in brackets is no markup, and has no power over the terminal."""
+    return Text(printable(str(text)))
+
+
+def _has_power(letter: str) -> bool:
+    kind = unicodedata.category(letter)
+    return (kind in ("Cc", "Cs") and letter not in "\n\t") or letter in TURNING
+
+
 def note(text: str) -> None:
     """A remark that is no result."""
-    typer.echo(f"note: {text}", err=True)
+    say(f"note: {text}", err=True)
 
 
 def progress_bar() -> Progress:
