@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from dcadl.atomic import check_writable
 from dcadl.cli.read import refuse_overwrites
 from dcadl.cli.terminal import cell, clean_exit, note, say
 
@@ -220,3 +221,4 @@ def _cores() -> int:
 def _check_folder(output: Path) -> None:
     if not output.resolve().parent.is_dir():
         raise ValueError(f"folder of --output not found: {output.resolve().parent}")
+    check_writable(output)

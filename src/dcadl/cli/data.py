@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dcadl.atomic import check_writable
 from dcadl.cli.read import left_out, refuse_overwrites
 from dcadl.cli.terminal import advising, cell, clean_exit, note, say
 
@@ -198,6 +199,7 @@ def _check_output(path: Path | None) -> None:
         raise ValueError(f"expected the name of a .npz file to write; got {path}.")
     if not path.resolve().parent.is_dir():
         raise ValueError(f"cannot write {path}: folder not found.")
+    check_writable(path)
 
 
 def _levels(text: str) -> tuple[int, ...]:

@@ -8,8 +8,18 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
+from dcadl.atomic import check_writable
 from dcadl.cli.predict import Model
-from dcadl.cli.read import SkipUnreadable, data_path, read_for, refuse_overwrites
+from dcadl.cli.read import (
+    NO_LIMITS,
+    Limits,
+    MaxBytes,
+    MaxPixels,
+    SkipUnreadable,
+    data_path,
+    read_for,
+    refuse_overwrites,
+)
 from dcadl.cli.terminal import cell, clean_exit, say
 
 ROWS_SHOWN = 20
@@ -43,6 +53,8 @@ def evaluate(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     skip_unreadable: SkipUnreadable = False,
+    max_pixels: MaxPixels = None,
+    max_bytes: MaxBytes = None,
     plot: Annotated[
         Path | None, typer.Option(help="Write the confusion matrix to this picture (.png, .pdf, .svg).")
     ] = None,
@@ -50,7 +62,10 @@ def evaluate(
     """Measure a model's accuracy on labelled data, class by class."""
     with clean_exit():
         refuse_overwrites({"--plot": plot}, {"MODEL": model, "DATA": data_path(data)})
-        evaluation = evaluate_model(model, data, skip=skip_unreadable)
+        if plot is not None:
+            check_writable(plot)
+        limits = Limits(max_pixels, max_bytes)
+        evaluation = evaluate_model(model, data, skip=skip_unreadable, limits=limits)
         if plot is not None:
             from dcadl.cli.pictures import confusion_picture, write_figure
 
@@ -60,14 +75,14 @@ def evaluate(
         show(evaluation)
 
 
-def evaluate_model(path: Path, data: str, *, skip: bool = False) -> Evaluation:
+def evaluate_model(path: Path, data: str, *, skip: bool = False, limits: Limits = NO_LIMITS) -> Evaluation:
     """The confusion matrix of the model at `path` on `data`, with `skip` less what cannot be read."""
     from sklearn.metrics import confusion_matrix
 
     from dcadl import load
 
     model = load(path)
-    samples = read_for(model, data, skip=skip)
+    samples = read_for(model, data, skip=skip, limits=limits)
     test = slice(None) if samples.parts is None else samples.parts.test
     classes = model.classes_.astype(str)
     strange = sorted(set(samples.y[test]) - set(classes))

@@ -9,12 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from dcadl.atomic import check_writable
 from dcadl.cli.cluster import Spread, check_cluster, on_cluster
 from dcadl.cli.methods import build, find_method, method_names, parse_params, parse_shape
 from dcadl.cli.presets import preset
 from dcadl.cli.progress import fit_with_bar
 from dcadl.cli.read import (
     Labelled,
+    Limits,
+    MaxBytes,
+    MaxPixels,
     Parts,
     SkipUnreadable,
     data_path,
@@ -52,6 +56,8 @@ def fit(
     size: Annotated[str | None, typer.Option(help="Resize pictures to HxW, such as 48x42.")] = None,
     color: Annotated[bool, typer.Option("--color", help="Keep three channels instead of grey.")] = False,
     skip_unreadable: SkipUnreadable = False,
+    max_pixels: MaxPixels = None,
+    max_bytes: MaxBytes = None,
     patch: Annotated[
         str | None, typer.Option(help="Size of an atom: N or HxW. Without: the whole image.")
     ] = None,
@@ -109,7 +115,8 @@ def fit(
         )
         check_cluster(cls, dask, workers)
         wanted = parse_shape(size, "--size") or (setting.size if setting else None)
-        samples = read_data(data, wanted, color, skip=skip_unreadable)
+        limits = Limits(max_pixels, max_bytes)
+        samples = read_data(data, wanted, color, skip=skip_unreadable, limits=limits)
         parts = _split(samples, holdout, per_class, seed)
         with on_cluster(dask, workers) as spread:
             seconds = _train(model, samples, parts.train, spread, _fit_options(cls, checkpoint))
@@ -126,6 +133,7 @@ def check_output(path: Path) -> None:
         raise ValueError(f"--output must name a file; {path} is a folder.")
     if not path.resolve().parent.is_dir():
         raise ValueError(f"folder of --output not found: {path.resolve().parent}")
+    check_writable(path)
 
 
 def training_record(y: Any, data: str, seed: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dcadl.cli.read import ImageForm, SkipUnreadable, image_form, scaled, unreadable_advice
+from dcadl.cli.read import ImageForm, MaxPixels, SkipUnreadable, image_form, scaled, unreadable_advice
 from dcadl.cli.terminal import advising, cell, clean_exit, note, say
 
 Model = Annotated[
@@ -26,22 +26,23 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     skip_unreadable: SkipUnreadable = False,
+    max_pixels: MaxPixels = None,
 ) -> None:
     """Name the class of each picture, the runner-up, and by how much it was beaten."""
     with clean_exit():
         if as_json and as_csv:
             raise ValueError("give --json or --csv, not both.")
-        found = _classify(model, files, skip_unreadable)
+        found = _classify(model, files, skip_unreadable, max_pixels)
         show = _json if as_json else _csv if as_csv else _table
         show(found)
 
 
-def _classify(path: Path, files: list[Path], skip: bool) -> list[dict[str, Any]]:
+def _classify(path: Path, files: list[Path], skip: bool, max_pixels: int | None) -> list[dict[str, Any]]:
     from dcadl import load
 
     model = load(path)
     with advising(unreadable_advice(skip)):
-        files, X = _read(files, image_form(model, path), skip)
+        files, X = _read(files, image_form(model, path), skip, max_pixels)
     scores = np.asarray(model.decision_function(X))
     if scores.ndim == 1:  # two classes: the second's score less the first's
         scores = np.stack([-scores / 2, scores / 2], axis=1)
@@ -54,16 +55,18 @@ def _classify(path: Path, files: list[Path], skip: bool) -> list[dict[str, Any]]
     ]
 
 
-def _read(files: list[Path], form: ImageForm, skip: bool) -> tuple[list[Path], Any]:
+def _read(files: list[Path], form: ImageForm, skip: bool, max_pixels: int | None) -> tuple[list[Path], Any]:
     """The files that can be read, and their pictures; the others are named in a note or in an error."""
     from dcadl.data.errors import unreadable
     from dcadl.data.images import decode
+    from dcadl.data.limits import MAX_PIXELS
 
+    limit = MAX_PIXELS if max_pixels is None else max_pixels
     pictures: dict[int, Any] = {}
     bad: list[Exception] = []
     for i, file in enumerate(files):
         try:
-            pictures[i] = decode(file, size=form.size, color=form.color)
+            pictures[i] = decode(file, size=form.size, color=form.color, max_pixels=limit)
         except (ValueError, OSError) as error:  # no picture, or no file
             bad.append(error)
     if bad and not (skip and pictures):

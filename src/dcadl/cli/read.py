@@ -19,6 +19,24 @@ SkipUnreadable = Annotated[
 ]
 
 
+MaxPixels = Annotated[
+    int | None, typer.Option(min=1, help="Largest picture that is decoded; default: 64 million pixels.")
+]
+MaxBytes = Annotated[
+    int | None, typer.Option(min=1, help="Most memory that arrays of a file may take; default: 2 GiB.")
+]
+
+
+class Limits(NamedTuple):
+    """How much a file may unfold to, where the user says; None leaves it to the library."""
+
+    max_pixels: int | None = None
+    max_bytes: int | None = None
+
+
+NO_LIMITS = Limits()
+
+
 class Parts(NamedTuple):
     """Training and test samples; the test part is None where all are trained on."""
 
@@ -42,12 +60,18 @@ class ImageForm(NamedTuple):
 
 
 def read_data(
-    data: str, size: Any = None, color: bool = False, *, skip: bool = False, if_mixed: str = RESIZE
+    data: str,
+    size: Any = None,
+    color: bool = False,
+    *,
+    skip: bool = False,
+    if_mixed: str = RESIZE,
+    limits: Limits = NO_LIMITS,
 ) -> Labelled:
     """A folder of class folders, an archive of one, a `.npz` or `.mat` file, or a named data set.
 
     With `skip`, pictures that cannot be read are left out, with a note on each. `if_mixed` is the advice on
-    pictures of several sizes.
+    pictures of several sizes. `limits` are those of `read_labelled`, where given.
     """
     from dcadl.data import read_labelled
     from dcadl.data.errors import MixedSizesError
@@ -57,7 +81,11 @@ def read_data(
         bunch = _named(data, size, color)
     else:
         with advising(unreadable_advice(skip) | {MixedSizesError: if_mixed}):
-            bunch = read_labelled(Path(data), size=size, color=color, on_error="skip" if skip else "raise")
+            given: dict[str, Any] = {
+                name: limit for name, limit in limits._asdict().items() if limit is not None
+            }
+            given["on_error"] = "skip" if skip else "raise"
+            bunch = read_labelled(Path(data), size=size, color=color, **given)
     for trouble in bunch.get("skipped", ()):
         note(f"left out: {trouble}")
     if absent := left_out(bunch.get("ignored", ()), bunch.get("loose", ())):
@@ -143,13 +171,13 @@ def image_shape(model: Any) -> tuple[int, ...]:
     return tuple(shape) if shape else (int(model.n_features_in_),)
 
 
-def read_for(model: Any, data: str, *, skip: bool = False) -> Labelled:
+def read_for(model: Any, data: str, *, skip: bool = False, limits: Limits = NO_LIMITS) -> Labelled:
     """Labelled data in the form that the model takes."""
     shape = image_shape(model)
     if len(shape) < 2:
         plight = f"The model was trained on samples of shape {shape}, not on pictures."
-        return read_data(data, skip=skip, if_mixed=plight)
-    return read_data(data, size=shape[:2], color=shape[2:] == (3,), skip=skip)
+        return read_data(data, skip=skip, if_mixed=plight, limits=limits)
+    return read_data(data, size=shape[:2], color=shape[2:] == (3,), skip=skip, limits=limits)
 
 
 def _parts(bunch: Any) -> Parts | None:

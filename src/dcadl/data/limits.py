@@ -16,7 +16,7 @@ def check_pixels(width: int, height: int, most: int) -> None:
     if width * height > most:
         raise TooManyPixelsError(
             f"a picture may have at most {most} pixels; got {width}×{height}. "
-            "Shrink it, or raise the limit (max_pixels) if you trust it."
+            "Shrink it, or raise max_pixels (--max-pixels) if you trust it."
         )
 
 
@@ -26,6 +26,6 @@ def check_bytes(shape: Sequence[int], itemsize: int, most: int, name: str = "its
     if size > most:
         raise ValueError(
             f"{name} of shape {tuple(map(int, shape))} takes {size} bytes, more than the limit of {most}. "
-            "Raise the limit (max_bytes) if you trust the file."
+            "Raise max_bytes (--max-bytes) if you trust the file."
         )
     return size
