@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from dcadl import ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
+from dcadl import ADLSVM, DCADL, LOOADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
 from dcadl.deploy.operations import FilterBank, GridPool, Linear, Program, Softmax, Split
 
 QUICK = {"n_atoms": 6, "patch_shape": 4, "stride": 2, "max_iter": 3, "random_state": 0}
@@ -19,7 +19,14 @@ PLAIN = {"patch_shape": 4, "stride": 2}
 TWO_STAGES = {"n_stages": 2, "n_filters": (3, 4), "filter_shape": (3, 4), "block_overlap": 0.3}
 NET = {"n_filters": 6, "max_iter": 2, "random_state": 0} | PLAIN
 
+LOO = {"n_atoms": 6, "patch_shape": 3, "max_iter": 2, "random_state": 0}
+
 MODELS = {
+    "loo": LOOADL(max_iter=2, random_state=0),
+    "loo-whitened": LOOADL(**LOO, normalize="whitened", pool=(1, 3)),
+    "loo-whitened-once": LOOADL(**LOO, normalize="whitened-once", pool=(2, 4)),
+    "loo-centred": LOOADL(**LOO, normalize="centred", pool=(1,), stride=2),
+    "loo-raw": LOOADL(**LOO, normalize=None, pool=(1, 2)),
     "dcadl": DCADL(**QUICK),
     "dcadl-centred": DCADL(**QUICK, normalize="centred"),
     "dcadl-image": DCADL(**QUICK, normalize="image"),
@@ -38,9 +45,9 @@ MODELS = {
     "convnet": ConvNet(**NET),
     "convnet-deep": ConvNet(n_layers=3, activation="shrink", **NET),
 }
-SOME = ("dcadl-centred", "patch-ridge", "pcanet-two", "adlsvm")
+SOME = ("loo-whitened", "dcadl-centred", "patch-ridge", "pcanet-two", "adlsvm")
 CASES = [(name, "grey") for name in MODELS] + [(name, form) for name in SOME for form in ("colour", "two")]
-CASES += [("dcadl-line", "line")]
+CASES += [("dcadl-line", "line"), ("loo", "large")]
 EVERY_CASE = pytest.mark.parametrize(("name", "form"), CASES, ids=[" ".join(names) for names in CASES])
 
 
@@ -78,7 +85,8 @@ def case(name: str, form: str = "grey") -> Case:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few passes are enough here
         model = clone(model).fit(X[:-100], y[:-100])
-    return Case(model, X[-100:], random_samples(X.shape[1:]))
+    few = 8 if form == "large" else 100
+    return Case(model, X[-few:], random_samples(X.shape[1:], min(few, 30)))
 
 
 def digits(part: slice = slice(600)) -> tuple[np.ndarray, np.ndarray]:
@@ -102,12 +110,18 @@ def _two_named_classes() -> tuple[np.ndarray, np.ndarray]:
     return X, np.where(y < 5, "low", "high")
 
 
+def _large() -> tuple[np.ndarray, np.ndarray]:
+    """So large that LOOADL averages it down first, by 2; rows and columns do not divide by that."""
+    X, y = digits(slice(140))
+    return np.kron(X, np.ones((15, 13), np.float32))[:, :119, :103], y
+
+
 def _lines() -> tuple[np.ndarray, np.ndarray]:
     X, y = digits()
     return X.reshape(len(X), -1), y
 
 
-FORMS = {"grey": digits, "colour": _colour, "two": _two_named_classes, "line": _lines}
+FORMS = {"grey": digits, "colour": _colour, "two": _two_named_classes, "line": _lines, "large": _large}
 
 
 def random_samples(shape: tuple[int, ...], n: int = 30) -> np.ndarray:

@@ -36,8 +36,8 @@ static int (*const on_bytes[])(const unsigned char *, float *) = {BYTES};
 static const int sizes[][2] = {SIZES};
 
 int main(int argc, char **argv) {
-    static float values[4096], scores[64];
-    static unsigned char bytes[4096];
+    static float values[16384], scores[64];
+    static unsigned char bytes[16384];
     const int which = argc > 1 ? atoi(argv[1]) : 0;
     const size_t size = (size_t)sizes[which][0], classes = (size_t)sizes[which][1];
     while (argc > 2 ? fread(bytes, 1, size, stdin) == size : fread(values, 4, size, stdin) == size) {

@@ -78,7 +78,7 @@ def write_steps(source: Source, program: Program) -> None:
                 source.say(f"for (i = 0; i < {rows * columns * channels}; i++) {{ {x}[i] *= {_c(factor)}; }}")
                 steps = steps[1:]
             case (UnitImage(), (rows, columns, channels), _):
-                source.say(f"NAME_unit({x}, {rows * columns * channels});")
+                source.say(f"NAME_unit({x}, {rows * columns * channels}, 0.0f);")
                 steps = steps[1:]
             case (HashedLinear() as hashed, shape, _):
                 _hashed(source, hashed, shape, x)
@@ -150,7 +150,7 @@ def _bank(source: Source, bank: FilterBank, v: str) -> str:
 def _normalise(source: Source, bank: FilterBank, v: str) -> None:
     d = bank.filters[0].size
     if bank.local == "unit":
-        source.say(f"NAME_unit({v}, {d});")
+        source.say(f"NAME_unit({v}, {d}, {_c(bank.floor)});")
     elif bank.local == "centred":
         source.say(f"NAME_centred({v}, {d}, {_c(bank.floor)});")
 

@@ -13,11 +13,11 @@ from dcadl.atomic import write_atomically
 from dcadl.deploy.onnx_graph import OPSET, Graph, add_program, label_array
 from dcadl.deploy.operations import Program
 from dcadl.deploy.translate import operations_of
-from dcadl.estimators import ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
+from dcadl.estimators import ADLSVM, DCADL, LOOADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
 
 IR_VERSION = 8  # of the ONNX release that brought OPSET
 DTYPES = ("float32", "uint8")
-EXPORTED = (ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms)
+EXPORTED = (ADLSVM, DCADL, LOOADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms)
 
 
 def to_onnx(model: Any, path: str | os.PathLike[str], *, dtype: str = "float32", scale: float = 1.0) -> None:

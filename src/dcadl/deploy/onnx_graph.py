@@ -142,12 +142,14 @@ def _filter_bank(graph: Graph, bank: FilterBank, x: str, shape: Shape) -> str:
 
 
 def _unit_lengths(graph: Graph, bank: FilterBank, x: str, shape: Shape) -> str:
-    """1/‖p‖ of every patch."""
+    """1/max(‖p‖, floor) of every patch."""
     _, h, w, _ = bank.filters.shape
     ones = np.ones((1, shape[2], h, w), np.float32)
     squares = graph.node(
         "Conv", graph.node("Mul", x, x), ones, strides=list(bank.stride), pads=list(bank.padding)
     )
+    if bank.floor > 0:
+        squares = graph.node("Max", squares, _float(bank.floor**2))
     return _inverse_root(graph, squares)
 
 

@@ -40,8 +40,8 @@ class UnitImage(NamedTuple):
 class FilterBank(NamedTuple):
     """f·q + bias for every filter f at every place, q the patch there, normalised as `local` says.
 
-    "unit": q = p/‖p‖. "centred": q = (p − mean p)/max(‖p − mean p‖, floor·‖p‖). None: q = p. A length of zero
-    counts as one.
+    "unit": q = p/max(‖p‖, floor). "centred": q = (p − mean p)/max(‖p − mean p‖, floor·‖p‖). None: q = p.
+    A length of zero counts as one.
     """
 
     filters: np.ndarray  # (m, h, w, c)

@@ -95,7 +95,9 @@ def _normalised(P: np.ndarray, bank: FilterBank) -> np.ndarray:
     if bank.local is None:
         return P
     lengths = np.linalg.norm(P, axis=-1, keepdims=True)
-    if bank.local == "centred":
+    if bank.local == "unit":
+        lengths = np.maximum(lengths, bank.floor)
+    else:
         P = P - P.mean(axis=-1, keepdims=True)
         lengths = np.maximum(np.linalg.norm(P, axis=-1, keepdims=True), bank.floor * lengths)
     return P / np.where(lengths > 0, lengths, 1)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dcadl import __version__
 from dcadl.deploy.operations import (
     FilterBank,
+    GridPool,
     HardThreshold,
     HashedLinear,
     Linear,
@@ -20,12 +21,14 @@ from dcadl.deploy.operations import (
     Rescale,
     Softmax,
     SoftThreshold,
+    Span,
     Split,
     UnitImage,
 )
-from dcadl.estimators import ADLSVM, DCADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
-from dcadl.ops.floors import CONTRAST_FLOOR
+from dcadl.estimators import ADLSVM, DCADL, LOOADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
+from dcadl.ops.floors import CONTRAST_FLOOR, WHITENED_FLOOR
 from dcadl.ops.patches import Grid
+from dcadl.ops.pool import Pyramid
 
 LOCAL = {"patch": "unit", "centred": "centred", "image": None, None: None}  # `normalize` → FilterBank.local
 
@@ -70,6 +73,8 @@ def facts_of(model: Any) -> dict[str, Any]:
         "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
         "calibrated": hasattr(model, "temperature_"),
     }
+    if hasattr(model, "expected_accuracy_"):
+        facts["expected_accuracy"] = float(model.expected_accuracy_)
     training = getattr(model, "training_", None)
     return facts | ({"training": dict(training)} if training else {})
 
@@ -99,6 +104,42 @@ _REFUSALS = {
 def _dcadl(model: DCADL) -> tuple[Operation, ...]:
     threshold = 0.0 if model.solver == "paper" else float(model.lam1)
     return _on_patches(model, threshold, split=getattr(model, "codes", "signed") == "split")
+
+
+@_operations.register
+def _loo_adl(model: LOOADL) -> tuple[Operation, ...]:
+    grid = model.grid_
+    rows, columns = Program("", model.image_shape_, np.empty(0), (), {}).image[:2]
+    down, across = rows // grid.image[0], columns // grid.image[1]  # large images are averaged down first
+    average = FilterBank(np.full((1, down, across, 1), 1 / (down * across)), np.zeros(1), (down, across))
+    reduced = () if down == across == 1 else (average._replace(per_channel=True),)
+    cells, m = _cells(Pyramid(grid.counts, model.pool_)), len(model.atoms_)
+    coef = np.moveaxis(model.coef_.reshape(-1, 2 * m, model.coef_.shape[1] // (2 * m)), 1, 2)
+    end = Linear(coef.reshape(len(coef), -1), model.intercept_)
+    return (*reduced, *_front(model, grid), Split(model.thresholds_), cells, end)
+
+
+def _front(model: LOOADL, grid: Grid) -> tuple[FilterBank, ...]:
+    """Responses of windows to the atoms: one bank, or whitening and then a bank on vectors of unit length."""
+    if not model._usual:
+        return (_bank(grid, model.atoms_, None if model.normalize_ is None else "centred"),)
+    whitener = model._whitener.astype(np.float64)
+    # atoms_ act on pixels, Φ = ΩZC; what acts on whitened windows is Ω = Φ(ZC)⁺, for ZC loses only the mean
+    Omega = model.atoms_.reshape(len(model.atoms_), -1) @ np.linalg.pinv(whitener, rcond=1e-4)
+    mix = Omega.reshape(len(Omega), 1, 1, -1)
+    second = FilterBank(mix, np.zeros(len(mix)), local="unit", floor=WHITENED_FLOOR * model._usual)
+    return (_bank(grid, whitener, "centred"), second)
+
+
+def _cells(pyramid: Pyramid) -> GridPool:
+    """The grids of a pyramid as spans of rows and of columns."""
+
+    def spans(n: int, side: int) -> tuple[Span, ...]:
+        return tuple((i * n // side, (i + 1) * n // side) for i in range(side))
+
+    rows, columns = pyramid.counts
+    sides = [pyramid.sides(level) for level in pyramid.levels]
+    return GridPool(tuple((spans(rows, down), spans(columns, across)) for down, across in sides))
 
 
 @_operations.register
@@ -181,7 +222,7 @@ def _bank(grid: Grid, filters: np.ndarray, normalize: str | None) -> FilterBank:
         np.zeros(m),
         grid.stride,
         local=LOCAL[normalize],
-        floor=CONTRAST_FLOOR,
+        floor=CONTRAST_FLOOR if normalize == "centred" else 0.0,
     )
 
 

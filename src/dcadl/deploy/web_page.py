@@ -85,7 +85,7 @@ def program_json(program: Program) -> dict[str, Any]:
 
 def atoms_of(program: Program) -> np.ndarray:
     """Filters as they see the picture, (m, h, w, c): a 1×1 bank after the first is multiplied into it."""
-    banks = [operation for operation in program.operations if isinstance(operation, FilterBank)]
+    banks = [bank for bank in program.operations if isinstance(bank, FilterBank) and not bank.per_channel]
     if not banks or is_identity(banks[0]) or banks[0].filters.shape[1:3] == program.image[:2]:
         return np.empty((0, 1, 1, 1))
     filters = banks[0].filters

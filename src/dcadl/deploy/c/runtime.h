@@ -34,9 +34,10 @@ static inline void NAME_divide(float *v, int n, float length) {
     }
 }
 
-/* v / |v|; zeros stay zeros. */
-static inline void NAME_unit(float *v, int n) {
-    NAME_divide(v, n, sqrtf(NAME_squares(v, n)));
+/* v / |v|, or v / floor where that is more; zeros stay zeros. */
+static inline void NAME_unit(float *v, int n, float floor) {
+    const float length = sqrtf(NAME_squares(v, n));
+    NAME_divide(v, n, length > floor ? length : floor);
 }
 
 /* v less its mean, divided by its length or, where that is more, by floor times the length it came with. */

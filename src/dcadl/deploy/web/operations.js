@@ -46,7 +46,8 @@ const dcadl = (() => {
     }
     if (bank.local === null) return;
     let size = length(patch);
-    if (bank.local === "centred") {
+    if (bank.local === "unit") size = Math.max(size, bank.floor);
+    else {
       const lowest = bank.floor * size;
       const mean = patch.reduce((sum, value) => sum + value, 0) / patch.length;
       for (let k = 0; k < patch.length; k++) patch[k] -= mean;
