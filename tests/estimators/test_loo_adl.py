@@ -256,3 +256,10 @@ def test_a_wrong_parameter_is_named(digits, name, value, says):
 
     with pytest.raises(ValueError, match=says):
         LOOADL(**{name: value}).fit(X[:50], y[:50])
+
+
+def test_the_confusions_hold_the_judged_images_and_their_right_ones(fitted):
+    confusion = fitted.confusion_
+
+    assert confusion.sum() == fitted.n_judged_
+    assert np.trace(confusion) / confusion.sum() == pytest.approx(fitted.expected_accuracy_)

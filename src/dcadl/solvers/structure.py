@@ -85,14 +85,22 @@ def first_look(
     """Whitening and first atoms from windows of some of the images: directions that many windows share."""
     X = array_namespace(images[0]).concat(list(images), axis=0)
     chosen = np.sort(rng.permutation(X.shape[0])[:SAMPLED_IMAGES])
-    sample = take_rows(X, chosen)
-    P = windows(sample, grid)
-    U = fetch(P * (1.0 if how is None else inverse_contrast(sample, grid)[:, None, :]))
-    U = U.transpose(0, 2, 1).reshape(-1, grid.d).astype(np.float64)
-    U = U[rng.permutation(len(U))[:SAMPLED_WINDOWS]]
+    U = _some_windows(take_rows(X, chosen), grid, how, rng)
     front, white = _front(U, grid, how)
     Omega = signless_kmeans(white, m, rng)
     return front._replace(whitener=sent(front.whitener, X)), Atoms(Omega, np.full(m, THRESHOLD))
+
+
+def _some_windows(X: Array, grid: Grid, how: str | None, rng: np.random.RandomState) -> np.ndarray:
+    """Windows drawn from all of the images, in float64; an image at a time: all windows may be gigabytes."""
+    drawn = rng.permutation(X.shape[0] * grid.p)[:SAMPLED_WINDOWS]
+    U = np.empty((len(drawn), grid.d))
+    for i in range(X.shape[0]):
+        image, mine = X[i : i + 1, :], drawn // grid.p == i
+        P = windows(image, grid)
+        P = P * (1.0 if how is None else inverse_contrast(image, grid)[:, None, :])
+        U[mine] = fetch(P)[0].T[drawn[mine] % grid.p]
+    return U
 
 
 def take_rows(X: Array, chosen: np.ndarray) -> Array:

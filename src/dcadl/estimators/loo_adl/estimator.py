@@ -100,6 +100,8 @@ class LOOADL(CodingClassifier):
         up to 4000 others.
     n_judged_ : int
         Number of images that `expected_accuracy_` is taken over.
+    confusion_ : ndarray (n_classes, n_classes)
+        What these images were named: their weight, true class in rows, named class in columns.
     lam_ : float
         The ridge, chosen by exact leave-one-out.
     n_iter_ : int
@@ -264,6 +266,7 @@ class LOOADL(CodingClassifier):
         self.objective_ = np.asarray(result.state.trace if result else ())
         self.n_iter_ = result.n_iter if result else 1
         self.expected_accuracy_, self.n_judged_ = honest.accuracy, len(honest.numbers)
+        self.confusion_ = honest.confusion
         self._usual = front.usual
         self._whitener = fitted_array(front.whitener if front.usual else np.empty((0, 0)), dtype)
 
@@ -318,6 +321,7 @@ class LOOADL(CodingClassifier):
             "coef_": (C, 2 * m * cells),
             "intercept_": (C,),
             "objective_": ("passes",),
+            "confusion_": (C, C),
             "_whitener": (side, side),
         }
         chosen = ("patch_shape_", "stride_", "normalize_", "pool_", "reduction_", "_usual", "_compared")

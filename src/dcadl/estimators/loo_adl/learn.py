@@ -77,6 +77,13 @@ class Honest(NamedTuple):
         """Weighted share of images whose class is right."""
         return float(np.average(self.scores.argmax(axis=1) == self.numbers, weights=self.weight))
 
+    @property
+    def confusion(self) -> np.ndarray:
+        """Weight of images, true class in rows, named class in columns."""
+        C = self.scores.shape[1]
+        cells = self.numbers * C + self.scores.argmax(axis=1)
+        return np.bincount(cells, weights=self.weight, minlength=C * C).reshape(C, C)
+
 
 class Learned(NamedTuple):
     """Atoms, and how they came about."""
