@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.ops.maps import Front, inverse_contrast, positive_part, respond_maps, window_scales, windows
+from dcadl.ops.maps import (
+    Front,
+    inverse_contrast,
+    scaled_windows,
+    split_averages,
+    split_averages_back,
+    windows,
+)
 from dcadl.ops.patches import patch_grid, take_patches
+from dcadl.ops.pool import Pyramid, pool
 from dcadl.ops.whiten import centring, signless_kmeans, usual_length, zca
 
 GRIDS = pytest.mark.parametrize(
@@ -35,9 +43,7 @@ def test_one_filter_bank_on_raw_pixels_responds_as_atoms_to_whitened_patches(xp,
     white = U @ Z / np.linalg.norm(U @ Z, axis=1, keepdims=True)
 
     front = Front(grid, xp.asarray(Z @ C), True, usual_length(Z, S))
-    there = xp.asarray(X)
-    cut = windows(there, grid)
-    R = respond_maps(cut, window_scales(there, cut, front), xp.asarray(Omega @ Z @ C))
+    R = xp.asarray(Omega @ Z @ C) @ scaled_windows(xp.asarray(X), front)
 
     expected = (white @ Omega.T).reshape(5, grid.p, 4).transpose(0, 2, 1)
     np.testing.assert_allclose(fetch(R), expected, atol=1e-10)
@@ -49,8 +55,7 @@ def test_a_flat_window_stays_small_however_bright(rng):
     C = centring(9).astype(np.float32)
     front = Front(grid, C, True, 1.0)
 
-    cut = windows(flat, grid)
-    R = respond_maps(cut, window_scales(flat, cut, front), C)
+    R = C @ scaled_windows(flat, front)
 
     assert np.abs(R).max() < 1e-3
 
@@ -72,11 +77,29 @@ def test_contrast_survives_a_bright_background_in_float32(rng):
     np.testing.assert_allclose(found, 1 / lengths, rtol=1e-5)
 
 
-def test_split_codes_are_what_exceeds_the_threshold_on_either_side(xp):
-    R, t = xp.asarray([[[-2.0, -0.5, 0.5, 3.0]]]), xp.asarray([1.0])
+PYRAMID = Pyramid((2, 4), (1, 2))
 
-    np.testing.assert_array_equal(fetch(positive_part(R, t)), [[[0, 0, 0, 2]]])
-    np.testing.assert_array_equal(fetch(positive_part(-R, t)), [[[1, 0, 0, 0]]])
+
+def test_split_averages_are_of_what_exceeds_the_threshold_on_either_side(xp, rng):
+    R, t = rng.standard_normal((3, 2, 8)), np.array([0.3, 0.8])
+
+    found = fetch(split_averages(xp.asarray(R), xp.asarray(t), PYRAMID))
+
+    halves = [np.maximum(sign * R - t[:, None], 0) for sign in (1, -1)]
+    np.testing.assert_allclose(found, np.stack([pool(half, PYRAMID) for half in halves], axis=1), atol=1e-12)
+
+
+def test_the_way_back_from_split_averages_is_that_of_finite_differences(xp, rng):
+    R, t = rng.standard_normal((3, 2, 8)), np.array([0.3, 0.8])
+    slope, dR, dt = rng.standard_normal((3, 2, 2, 5)), rng.standard_normal(R.shape), rng.standard_normal(2)
+
+    def value(step):
+        return np.vdot(slope, split_averages(R + step * dR, t + step * dt, PYRAMID))
+
+    back_R, back_t = split_averages_back(xp.asarray(slope), xp.asarray(R), xp.asarray(t), PYRAMID)
+
+    rise = (value(1e-6) - value(-1e-6)) / 2e-6
+    assert np.vdot(fetch(back_R), dR) + fetch(back_t) @ dt == pytest.approx(rise, rel=1e-6)
 
 
 def test_kmeans_without_signs_finds_directions_up_to_sign(rng):

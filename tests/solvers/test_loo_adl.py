@@ -5,6 +5,7 @@ import pytest
 
 from dcadl.arrays import fetch
 from dcadl.ops.leave_one_out import Rows, gram, left_out, loss
+from dcadl.ops.maps import split_averages
 from dcadl.ops.patches import patch_grid
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.standardise import standard_of, standardise
@@ -35,10 +36,10 @@ def make(xp, rng, how="whitened", levels=(2, 4), chunks=3, dtype=np.float64):
 
 def error_of(problem, atoms):
     """L from features of all images at once."""
-    X = np.concatenate([fetch(chunk.X) for chunk in problem.chunks])
-    front = problem.model.front._replace(whitener=fetch(problem.model.front.whitener))
-    model = problem.model._replace(front=front)
-    F = loo_adl.features(X, model, atoms.Omega @ front.whitener, atoms.t)
+    Q = np.concatenate([fetch(part) for part in problem.windows])
+    model = problem.model
+    R = atoms.Omega @ fetch(model.front.whitener) @ Q
+    F = split_averages(R, atoms.t, model.pyramid).reshape(len(Q), -1)
     root = fetch(problem.root)
     total = root @ root
     share = root * root / total

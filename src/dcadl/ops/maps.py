@@ -16,6 +16,7 @@ from typing import NamedTuple
 from dcadl.arrays import Array, array_namespace, as_float64
 from dcadl.ops.floors import CONTRAST_FLOOR, WHITENED_FLOOR
 from dcadl.ops.patches import Grid
+from dcadl.ops.pool import Pyramid, pool, unpool
 
 
 class Front(NamedTuple):
@@ -88,15 +89,30 @@ def window_sums(X: Array, grid: Grid) -> Array:
     return xp.reshape(total, (X.shape[0], grid.p))
 
 
-def respond_maps(P: Array, scale: Array, filters: Array) -> Array:
-    """R = scale · ΦP, (b, m, p)."""
-    R = filters @ P
-    R *= scale[:, None, :]
-    return R
+def scaled_windows(X: Array, front: Front) -> Array:
+    """Q = scale·P, (b, d, p): responses are ΦQ."""
+    P = windows(X, front.grid)
+    P *= window_scales(X, P, front)[:, None, :]
+    return P
 
 
-def positive_part(R: Array, t: Array) -> Array:
-    """max(R − t, 0), with a threshold for each map; of −R the other half of the split codes."""
+def split_averages(R: Array, t: Array, pyramid: Pyramid) -> Array:
+    """Averages of the split codes max(R − t, 0) and max(−R − t, 0) over the cells, (b, m, p) → (b, 2, m, cells).
+
+    An average of max(R, t) is t more than one of max(R − t, 0): a pass over memory is saved on either side.
+    """
     xp = array_namespace(R)
-    above = R - xp.reshape(t, (-1, 1))
-    return xp.clip(above, min=0.0)
+    t = xp.reshape(t, (-1, 1))
+    above, below = pool(xp.maximum(R, t), pyramid), pool(xp.minimum(R, -t), pyramid)
+    return xp.stack([above - t, -below - t], axis=1)
+
+
+def split_averages_back(D: Array, R: Array, t: Array, pyramid: Pyramid) -> tuple[Array, Array]:
+    """dL/dR (b, m, p) and dL/dt (m,) from dL/d(averages) (b, 2, m, cells), through the masks r > t and −r > t."""
+    xp = array_namespace(R)
+    t = xp.reshape(t, (-1, 1))
+    above = xp.where(t < R, unpool(D[:, 0, :, :], pyramid), 0.0)
+    below = xp.where(-t > R, unpool(D[:, 1, :, :], pyramid), 0.0)
+    raised = xp.sum(as_float64(xp.sum(above, axis=2) + xp.sum(below, axis=2)), axis=0)
+    above -= below
+    return above, -raised

@@ -1,8 +1,8 @@
-"""Averages of maps over a pyramid of grids, as two products, and their transpose."""
+"""Averages of maps over a pyramid of grids, and the way back."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -32,57 +32,42 @@ class Pyramid(NamedTuple):
 
 
 def pool(M: Array, pyramid: Pyramid) -> Array:
-    """Averages over the cells, (…, p) → (…, cells), level by level, rows of cells first."""
+    """Averages over the cells, (…, p) → (…, cells), level by level, rows of cells first.
+
+    As two products, columns to bands and bands to cells: sums over short runs of memory take many times longer.
+    """
     xp = array_namespace(M)
-    down, across = pyramid.bands(0), pyramid.bands(1)
-    maps = xp.reshape(M, (-1, *pyramid.counts))
-    rows = [xp.sum(maps[:, a:b, :], axis=1) for a, b in pairwise(down)]
-    narrow = xp.stack(rows, axis=1) @ _sent(_membership(across), M)  # (·, bands, bands)
-    cells = xp.reshape(narrow, (maps.shape[0], -1)) @ _sent(_cell_averages(pyramid), M)
-    return xp.reshape(cells, (*M.shape[:-1], pyramid.n_cells))
+    rows, cols = pyramid.counts
+    across, cells = (_sent(A, M) for A in _products(pyramid))
+    narrow = xp.reshape(M, (-1, cols)) @ across
+    return xp.reshape(xp.reshape(narrow, (-1, rows * across.shape[1])) @ cells, (*M.shape[:-1], -1))
 
 
 def unpool(D: Array, pyramid: Pyramid) -> Array:
-    """The transpose of `pool`, left as (…, bands, columns): a band's rows are all alike (see `spread`)."""
+    """The transpose of `pool`, (…, cells) → (…, p)."""
     xp = array_namespace(D)
-    down, across = pyramid.bands(0), pyramid.bands(1)
-    flat = xp.reshape(D, (-1, pyramid.n_cells)) @ _sent(_cell_averages(pyramid), D).T
-    narrow = xp.reshape(flat, (-1, len(across) - 1)) @ _sent(_membership(across), D).T
-    return xp.reshape(narrow, (*D.shape[:-1], len(down) - 1, pyramid.counts[1]))
+    across, cells = (_sent(A, D) for A in _products(pyramid))
+    narrow = xp.reshape(xp.reshape(D, (-1, pyramid.n_cells)) @ cells.T, (-1, across.shape[1]))
+    return xp.reshape(narrow @ across.T, (*D.shape[:-1], -1))
 
 
-def spread(B: Array, pyramid: Pyramid) -> Array:
-    """Bands of rows to places, (…, bands, columns) → (…, p)."""
-    xp = array_namespace(B)
-    down = np.asarray(pyramid.bands(0))
-    repeats = xp.asarray(np.repeat(np.arange(len(down) - 1), np.diff(down)), device=device_of(B))
-    rows = xp.take(B, repeats, axis=B.ndim - 2)
-    return xp.reshape(rows, (*B.shape[:-2], -1))
+@lru_cache(maxsize=32)
+def _products(pyramid: Pyramid) -> tuple[np.ndarray, np.ndarray]:
+    """(columns, bands): 1 where a column lies in a band; (rows · bands, cells): their share of a cell's average."""
+    bands = pyramid.bands(1)
+    across = np.repeat(np.eye(len(bands) - 1), np.diff(bands), axis=0)
+    columns = []
+    for level in pyramid.levels:
+        down, right = pyramid.sides(level)
+        edges, across_edges = _edges(pyramid.counts[0], down), _edges(pyramid.counts[1], right)
+        rows_in = np.repeat(np.eye(down) / np.diff(edges), np.diff(edges), axis=0)
+        cell = np.searchsorted(across_edges, bands[:-1], side="right") - 1
+        columns.append(np.kron(rows_in, np.eye(right)[cell] / np.diff(across_edges)))
+    return across, np.concatenate(columns, axis=1)
 
 
 def _edges(n: int, g: int) -> list[int]:
     return [i * n // g for i in range(g + 1)]
-
-
-def _membership(edges: list[int]) -> np.ndarray:
-    """(n, bands): 1 where a place lies in a band."""
-    return np.repeat(np.eye(len(edges) - 1), np.diff(edges), axis=0)
-
-
-def _cell_averages(pyramid: Pyramid) -> np.ndarray:
-    """(bands·bands, cells): sums over bands to averages over cells."""
-    columns = []
-    for level in pyramid.levels:
-        sides = [_in_cells(pyramid, axis, side) for axis, side in enumerate(pyramid.sides(level))]
-        columns.append(np.kron(*sides))
-    return np.concatenate(columns, axis=1)
-
-
-def _in_cells(pyramid: Pyramid, axis: int, side: int) -> np.ndarray:
-    """(bands, cells of one axis): each cell's bands, over the places in the cell."""
-    bands, edges = pyramid.bands(axis), _edges(pyramid.counts[axis], side)
-    cell = np.searchsorted(edges, bands[:-1], side="right") - 1
-    return np.eye(side)[cell] / np.diff(edges)
 
 
 def _sent(A: np.ndarray, like: Array) -> Array:

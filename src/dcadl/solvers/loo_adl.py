@@ -1,7 +1,8 @@
 """LOO-ADL: atoms learned by the exact leave-one-out error of the ridge classifier behind them.
 
-Windows of an image become responses R = scale·ΦP (`ops.maps`), split codes max(R − t, 0) and max(−R − t, 0),
-averages over the cells of a pyramid (`ops.pool`), and standardised features (`ops.standardise`). We lower
+Windows Q of an image, their lengths taken out, become responses R = ΦQ, split codes max(R − t, 0) and
+max(−R − t, 0), averages over the cells of a pyramid (`ops.maps`, `ops.pool`), and standardised features
+(`ops.standardise`). We lower
 
     L(Ω, t) = Σ_i s_i‖e_i‖²/Σs   with ‖ω_j‖ = 1, t_j > 0,
 
@@ -10,8 +11,7 @@ step of L-BFGS on the spheres and on log t, made shorter until L falls: it never
 
 | here    | shape            |                                                        |
 |---------|------------------|--------------------------------------------------------|
-| `P`     | (b, d, p)        | windows of a chunk of images                           |
-| `scale` | (b, p)           | one over their lengths                                 |
+| `Q`     | (b, d, p)        | windows of a chunk of images                           |
 | `R`     | (b, m, p)        | responses                                              |
 | `F`     | (n, 2·m·cells)   | features, ordered by sign, atom, cell                  |
 """
@@ -19,14 +19,15 @@ step of L-BFGS on the spheres and on log t, made shorter until L falls: it never
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
+from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import Rows, loss_and_gradient
-from dcadl.ops.maps import Front, positive_part, respond_maps, window_scales, windows
-from dcadl.ops.pool import Pyramid, pool, spread, unpool
+from dcadl.ops.maps import Front, scaled_windows, split_averages, split_averages_back
+from dcadl.ops.pool import Pyramid
 from dcadl.ops.standardise import Groups, standard_of, standardise, standardise_back
 from dcadl.solvers.walk import Walk
 
@@ -50,17 +51,10 @@ class Atoms(NamedTuple):
     t: np.ndarray  # (m,)
 
 
-class Chunk(NamedTuple):
-    """Some of the images. Windows are cut when they are needed; their lengths do not change."""
-
-    X: Array  # (b, H·W·c)
-    scale: Array  # (b, p)
-
-
 class Problem(NamedTuple):
     """What stays fixed while we iterate."""
 
-    chunks: Sequence[Chunk]
+    windows: Sequence[Array]  # Q of each chunk of images, (b, d, p)
     walk: Walk
     model: Model
     Y: Array  # (n, C) labels less their weighted mean, rows times the root of their weight
@@ -78,13 +72,9 @@ class State(NamedTuple):
 
 
 def pose(images: Sequence[Array], walk: Walk, model: Model, Y: Array, root: Array, lam: float) -> Problem:
-    """The problem, with the windows' lengths taken once."""
-
-    def seen(X: Array) -> tuple[Chunk, tuple[()]]:
-        return Chunk(X, window_scales(X, windows(X, model.front.grid), model.front)), ()
-
-    chunks, _ = walk(seen, images)
-    return Problem(chunks, walk, model, Y, root, lam)
+    """The problem, with windows cut and their lengths taken out once."""
+    found, _ = walk(lambda X: (scaled_windows(X, model.front), ()), images)
+    return Problem(found, walk, model, Y, root, lam)
 
 
 def start(problem: Problem, atoms: Atoms) -> State:
@@ -127,9 +117,8 @@ def atoms_of(problem: Problem, state: State) -> Atoms:
 
 
 def features(X: Array, model: Model, filters: Array, t: Array) -> Array:
-    """Pooled split codes of a chunk of images, one row each, under the filter bank Φ."""
-    P = windows(X, model.front.grid)
-    return pooled(respond_maps(P, window_scales(X, P, model.front), filters), t, model.pyramid)
+    """Features of a chunk of images, one row each, under the filter bank Φ."""
+    return by_image(split_averages(filters @ scaled_windows(X, model.front), t, model.pyramid))
 
 
 def groups_of(pyramid: Pyramid, m: int) -> Groups:
@@ -138,33 +127,12 @@ def groups_of(pyramid: Pyramid, m: int) -> Groups:
     return Groups(np.tile(level, 2 * m), np.asarray(pyramid.levels, float))
 
 
-def pooled(R: Array, t: Array, pyramid: Pyramid) -> Array:
-    """Split codes of responses R, averaged over the pyramid's cells: one row per image."""
-    xp = array_namespace(R)
-    halves = pool(positive_part(R, t), pyramid), pool(positive_part(-R, t), pyramid)
-    return xp.reshape(xp.stack(halves, axis=1), (R.shape[0], -1))
-
-
-def _responses_back(dF: Array, R: Array, t: Array, pyramid: Pyramid) -> tuple[Array, Array]:
-    """dL/dR (b, m, p) and −dL/dt (m,): the pooling's transpose through the masks r > t and −r > t."""
-    xp = array_namespace(R)
-    dF = xp.reshape(dF, (R.shape[0], 2, R.shape[1], -1))
-    t = xp.reshape(t, (-1, 1))
-    above = spread(unpool(dF[:, 0, :, :], pyramid), pyramid)
-    below = spread(unpool(dF[:, 1, :, :], pyramid), pyramid)
-    above *= xp.astype(t < R, R.dtype)
-    below *= xp.astype(-t > R, R.dtype)
-    raised = xp.sum(as_float64(xp.sum(above, axis=2) + xp.sum(below, axis=2)), axis=0)
-    above -= below
-    return above, raised
-
-
 # --- the objective ---------------------------------------------------------------------------------------
 
 
 def _loss_and_slope(problem: Problem, x: np.ndarray) -> tuple[float, np.ndarray]:
     """L, and its slope along the spheres and log t."""
-    like, front = problem.chunks[0].X, problem.model.front
+    like, front = problem.windows[0], problem.model.front
     Omega, log_t = _unpacked(problem, x)
     Phi, t = sent(Omega, like) @ front.whitener, sent(np.exp(log_t), like)
     responses, parts = _forward(problem, Phi, t)
@@ -176,28 +144,29 @@ def _loss_and_slope(problem: Problem, x: np.ndarray) -> tuple[float, np.ndarray]
     return value, np.concatenate([dOmega.ravel(), fetch(dt) * np.exp(log_t)])
 
 
-def _forward(problem: Problem, Phi: Array, t: Array) -> tuple[Sequence[Any], list[Array]]:
-    def visit(chunk: Chunk) -> tuple[Any, tuple[list[Array]]]:
-        R = respond_maps(windows(chunk.X, problem.model.front.grid), chunk.scale, Phi)
-        return R, ([pooled(R, t, problem.model.pyramid)],)
+def _forward(problem: Problem, Phi: Array, t: Array) -> tuple[Sequence[Array], list[Array]]:
+    """R and features of each chunk."""
 
-    responses, (parts,) = problem.walk(visit, problem.chunks)
+    def visit(Q: Array) -> tuple[Array, tuple[list[Array]]]:
+        R = Phi @ Q
+        return R, ([by_image(split_averages(R, t, problem.model.pyramid))],)
+
+    responses, (parts,) = problem.walk(visit, problem.windows)
     return responses, parts
 
 
-def _backward(problem: Problem, responses: Sequence[Any], dF: Array, t: Array) -> tuple[Array, Array]:
+def _backward(problem: Problem, responses: Sequence[Array], dF: Array, t: Array) -> tuple[Array, Array]:
     """dL/dΦ and dL/dt, in float64."""
     xp = array_namespace(dF)
-    ends = np.cumsum([0, *(chunk.X.shape[0] for chunk in problem.chunks)]).tolist()
+    ends = np.cumsum([0, *(Q.shape[0] for Q in problem.windows)]).tolist()
 
-    def visit(chunk: Chunk, R: Array, a: int, b: int) -> tuple[None, tuple[Array, Array]]:
-        P = windows(chunk.X, problem.model.front.grid)
-        dR, raised = _responses_back(dF[a:b, :], R, t, problem.model.pyramid)
-        dR *= chunk.scale[:, None, :]
-        return None, (xp.sum(as_float64(dR @ xp.permute_dims(P, (0, 2, 1))), axis=0), raised)
+    def visit(Q: Array, R: Array, a: int, b: int) -> tuple[None, tuple[Array, Array]]:
+        D = xp.reshape(dF[a:b, :], (b - a, 2, R.shape[1], -1))
+        dR, dt = split_averages_back(D, R, t, problem.model.pyramid)
+        return None, (xp.sum(as_float64(dR @ xp.permute_dims(Q, (0, 2, 1))), axis=0), dt)
 
-    _, (dPhi, raised) = problem.walk(visit, problem.chunks, responses, ends[:-1], ends[1:])
-    return dPhi, -raised
+    _, (dPhi, dt) = problem.walk(visit, problem.windows, responses, ends[:-1], ends[1:])
+    return dPhi, dt
 
 
 def _loss_and_gradient(problem: Problem, F: Array) -> tuple[float, Array]:

@@ -14,18 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
+from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import dual, loss
-from dcadl.ops.maps import Front, inverse_contrast, inverse_whitened, respond_maps, windows
+from dcadl.ops.maps import Front, inverse_contrast, inverse_whitened, split_averages, windows
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.standardise import Groups, standard_of, standardise
 from dcadl.ops.whiten import centring, signless_kmeans, usual_length, zca
-from dcadl.solvers.loo_adl import Atoms, pooled, sent
+from dcadl.solvers.loo_adl import Atoms, sent
 from dcadl.solvers.walk import Walk
 
 NORMALISATIONS = ("whitened", "whitened-once", "centred", None)
 THRESHOLD = 0.05  # of every atom at the start
-SAMPLED_IMAGES, SAMPLED_WINDOWS = 120, 20_000  # that whitening and first atoms are made of
+SAMPLED_IMAGES, SAMPLED_WINDOWS = 60, 10_000  # that whitening and first atoms are made of
 LIVELY = 0.25  # squared length below which a window made of length one was flat
 LAMS = (1e-3, 1e-2, 1e-1, 1.0)
 
@@ -120,7 +121,7 @@ def _front(U: np.ndarray, grid: Grid, how: str | None) -> tuple[Front, np.ndarra
     U = U[lively] if lively.any() else U
     if how == "centred":
         return Front(grid, C, True, None), _unit(U)
-    S = U.T @ U / len(U)
+    S = as_float64(U.T @ U) / len(U)
     Z = zca(S)
     usual = usual_length(Z, S) or 1.0
     if how == "whitened":
@@ -158,7 +159,9 @@ def _seen(P: Array, contrast: Array, front: Front, Phi: Array, t: Array, union: 
     scale = contrast if front.contrast else array_namespace(P).ones_like(contrast)
     if front.usual is not None:
         scale = inverse_whitened(P, contrast, front.whitener, front.usual)
-    return pooled(respond_maps(P, scale, Phi), t, union)
+    R = Phi @ P
+    R *= scale[:, None, :]
+    return by_image(split_averages(R, t, union))
 
 
 def _level_grams(F: Array, labels: Labels, union: Pyramid, m: int) -> dict[int, Array]:
