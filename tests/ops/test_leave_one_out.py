@@ -106,3 +106,16 @@ def test_some_samples_can_be_judged_by_the_gram_matrix_of_all(rng):
     all_e, few_e = (left_out(some, gram(rows), LAM).e for some in (rows, few))
 
     np.testing.assert_allclose(few_e, all_e[5:9], atol=1e-12)
+
+
+def test_float32_does_not_hide_the_constant_direction(rng):
+    """With few samples and a small λ, what rounding leaves of it would make every sample look predicted."""
+    F, Y, s = problem(rng, (60, 900))
+    F = F + 1000 * np.ones(900)  # far from the origin, so that float32 centres it badly
+    wide = make_rows(np, F, Y, s)
+    short = Rows(*(a.astype(np.float32) for a in wide[:3]), wide.total)
+    lam = 1e-5
+
+    losses = [loss(left_out(rows, gram(rows), lam).e, rows.total) for rows in (wide, short)]
+
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)

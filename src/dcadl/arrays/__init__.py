@@ -27,6 +27,7 @@ __all__ = [
     "array_namespace",
     "as_float64",
     "blas_threads",
+    "blas_threads_for",
     "check_backend",
     "device_of",
     "fetch",
@@ -49,6 +50,9 @@ __all__ = [
 # against the busy one. So small systems stay with NumPy: on two busy cores a solve of 300 unknowns took 32 ms
 # there, a Cholesky factorisation of SciPy's 88 ms, although LU costs twice the operations.
 SMALL_SYSTEM = 600
+LARGE_SYSTEM = (
+    1500  # side of matrices whose products and factors gain from several threads, busy cores or not
+)
 
 Array = Any  # an array of any library that follows the array API standard
 
@@ -237,6 +241,7 @@ class _BlasThreads:
         self._lock = threading.Lock()
         self._held = False
         self._full = 1
+        self._owner: int | None = None
 
     def width(self) -> int:
         """Threads that BLAS may use: a user's own limit is honoured."""
@@ -249,7 +254,7 @@ class _BlasThreads:
         with self._lock:
             free, self._held = not self._held, True
             if free:
-                self._full = _blas_width()
+                self._full, self._owner = _blas_width(), threading.get_ident()
         if not free:
             yield
             return
@@ -258,7 +263,16 @@ class _BlasThreads:
                 yield
         finally:
             with self._lock:
-                self._held = False
+                self._held, self._owner = False, None
+
+    @contextmanager
+    def for_size(self, size: int) -> Iterator[None]:
+        """All of BLAS's threads again, for products of `size` × `size` and more that are worth it."""
+        if size < LARGE_SYSTEM or self._owner != threading.get_ident():
+            yield
+            return
+        with _controller().limit(limits=self._full, user_api="blas"):
+            yield
 
 
 @cache
@@ -273,3 +287,4 @@ def _blas_width() -> int:
 _BLAS = _BlasThreads()
 blas_threads = _BLAS.width
 one_blas_thread = _BLAS.single
+blas_threads_for = _BLAS.for_size

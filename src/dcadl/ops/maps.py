@@ -97,7 +97,7 @@ def scaled_windows(X: Array, front: Front) -> Array:
 
 
 def split_averages(R: Array, t: Array, pyramid: Pyramid) -> Array:
-    """Averages of the split codes max(R − t, 0) and max(−R − t, 0) over the cells, (b, m, p) → (b, 2, m, cells).
+    """Averages of max(R − t, 0) and max(−R − t, 0) over the cells: (b, m, p) → (b, 2, m, cells).
 
     An average of max(R, t) is t more than one of max(R − t, 0): a pass over memory is saved on either side.
     """
@@ -108,7 +108,7 @@ def split_averages(R: Array, t: Array, pyramid: Pyramid) -> Array:
 
 
 def split_averages_back(D: Array, R: Array, t: Array, pyramid: Pyramid) -> tuple[Array, Array]:
-    """dL/dR (b, m, p) and dL/dt (m,) from dL/d(averages) (b, 2, m, cells), through the masks r > t and −r > t."""
+    """dL/dR (b, m, p) and dL/dt (m,) from dL/d(averages), through the masks r > t and −r > t."""
     xp = array_namespace(R)
     t = xp.reshape(t, (-1, 1))
     above = xp.where(t < R, unpool(D[:, 0, :, :], pyramid), 0.0)

@@ -34,7 +34,7 @@ class Pyramid(NamedTuple):
 def pool(M: Array, pyramid: Pyramid) -> Array:
     """Averages over the cells, (…, p) → (…, cells), level by level, rows of cells first.
 
-    As two products, columns to bands and bands to cells: sums over short runs of memory take many times longer.
+    As two products, columns to bands and bands to cells: sums over short runs of memory take much longer.
     """
     xp = array_namespace(M)
     rows, cols = pyramid.counts
@@ -53,7 +53,7 @@ def unpool(D: Array, pyramid: Pyramid) -> Array:
 
 @lru_cache(maxsize=32)
 def _products(pyramid: Pyramid) -> tuple[np.ndarray, np.ndarray]:
-    """(columns, bands): 1 where a column lies in a band; (rows · bands, cells): their share of a cell's average."""
+    """(columns, bands): whether a column lies in a band; (rows · bands, cells): their share of an average."""
     bands = pyramid.bands(1)
     across = np.repeat(np.eye(len(bands) - 1), np.diff(bands), axis=0)
     columns = []

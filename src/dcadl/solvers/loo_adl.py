@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
+from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch
 from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import Rows, loss_and_gradient
 from dcadl.ops.maps import Front, scaled_windows, split_averages, split_averages_back
@@ -179,7 +179,8 @@ def _loss_and_gradient(problem: Problem, F: Array) -> tuple[float, Array]:
     standard = standard_of(F, share, groups_of(problem.model.pyramid, m))
     A = standardise(F, standard)
     rows = Rows(A * root[:, None], problem.Y, root / total**0.5, total)
-    value, gradient = loss_and_gradient(rows, problem.lam)
+    with blas_threads_for(min(F.shape)):
+        value, gradient = loss_and_gradient(rows, problem.lam)
     return value, standardise_back(F, A, gradient * root[:, None], share, standard)
 
 

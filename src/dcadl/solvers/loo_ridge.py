@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, as_float64
+from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for
 from dcadl.ops.leave_one_out import Gram, Rows, coefficients, gram, left_out, loss
 from dcadl.ops.standardise import Groups, Standard, standard_from, standard_of, standardise
 
 FIRST, LEAST, MOST = -2.0, -5.0, 2.0  # decades of λ: where the search begins and what it stays within
+ROUGHLY = 700  # samples whose λ is near enough to that of more
 
 
 class RidgeFit(NamedTuple):
@@ -41,7 +42,9 @@ def fit_rows(F: Array, Y: Array, root: Array, groups: Groups) -> RidgeFit:
     share = root * root / total
     standard, mean_Y = standard_of(F, share, groups), share @ Y
     rows = _rows(F, Y, root, total, standard, mean_Y)
-    return _fit(rows, gram(rows), standard, mean_Y, root)
+    begin = _rough_lam(F, Y, root, groups)
+    with blas_threads_for(min(F.shape)):
+        return _fit(rows, gram(rows), standard, mean_Y, root, begin)
 
 
 def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> RidgeFit:
@@ -58,11 +61,13 @@ def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> Rid
     tau = xp.linalg.trace(A) / sums.weight
     FY = gain[:, None] * (sums.FY - shift[:, None] * sums.Y)
     rows = _rows(F, Y, root, sums.weight, standard, mean_Y)
-    return _fit(rows, Gram(A / tau, FY, tau), standard, mean_Y, root)
+    begin = _rough_lam(F, Y, root, groups)
+    with blas_threads_for(len(gain)):
+        return _fit(rows, Gram(A / tau, FY, tau), standard, mean_Y, root, begin)
 
 
-def search_lam(error: Callable[[float], float]) -> float:
-    """λ with the least error: downhill by decades from 0.01, then by halves of one."""
+def search_lam(error: Callable[[float], float], begin: float | None = None) -> float:
+    """λ with the least error: downhill from 0.01 by decades, then by halves of one; from `begin` by halves."""
     known: dict[float, float] = {}
 
     def at(decade: float) -> float:
@@ -70,8 +75,8 @@ def search_lam(error: Callable[[float], float]) -> float:
             known[decade] = error(10.0**decade)
         return known[decade]
 
-    best = FIRST
-    for stride in (1.0, 0.5):
+    best = FIRST if begin is None else math.log10(begin)
+    for stride in (1.0, 0.5) if begin is None else (0.5,):
         while True:
             near = [x for x in (best - stride, best + stride) if LEAST <= x <= MOST]
             lowest = min(near, key=at)
@@ -81,15 +86,23 @@ def search_lam(error: Callable[[float], float]) -> float:
     return 10.0**best
 
 
+def _rough_lam(F: Array, Y: Array, root: Array, groups: Groups) -> float | None:
+    """Where to search from: of many samples, the λ of every few of them. A look at all of them is dear."""
+    step = min(F.shape) // ROUGHLY
+    return None if step < 2 else fit_rows(F[::step, :], Y[::step, :], root[::step], groups).lam
+
+
 def _rows(F: Array, Y: Array, root: Array, total: float, standard: Standard, mean_Y: Array) -> Rows:
     heavy = root[:, None]
     return Rows(standardise(F, standard) * heavy, (Y - mean_Y) * heavy, root / math.sqrt(total), total)
 
 
-def _fit(rows: Rows, shared: Gram, standard: Standard, mean_Y: Array, root: Array) -> RidgeFit:
+def _fit(
+    rows: Rows, shared: Gram, standard: Standard, mean_Y: Array, root: Array, begin: float | None
+) -> RidgeFit:
     xp = array_namespace(rows.F)
     judged = float(xp.sum(as_float64(root) ** 2))
-    lam = search_lam(lambda lam: loss(left_out(rows, shared, lam).e, judged))
+    lam = search_lam(lambda lam: loss(left_out(rows, shared, lam).e, judged), begin)
     form = left_out(rows, shared, lam)
     W = coefficients(rows, shared, form) * as_float64(standard.gain)[:, None]
     b = as_float64(mean_Y) - as_float64(standard.mean) @ W

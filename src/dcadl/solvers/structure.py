@@ -15,7 +15,7 @@ import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
 from dcadl.ops.codes import by_image
-from dcadl.ops.leave_one_out import dual, loss
+from dcadl.ops.leave_one_out import centred, dual, loss
 from dcadl.ops.maps import Front, inverse_contrast, inverse_whitened, split_averages, windows
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
@@ -183,8 +183,8 @@ def _judge(grams: dict[int, Any], pool: tuple[int, ...], labels: Labels) -> tupl
     xp = array_namespace(labels.Y)
     K = sum(grams[level] for level in pool)
     tau = xp.linalg.trace(K) / labels.total
-    K = K / xp.where(tau > 0, tau, 1.0)
     v = labels.root / labels.total**0.5
+    K = centred(K, v) / xp.where(tau > 0, tau, 1.0)
     errors = [dual(K, labels.Y, v, lam).e for lam in LAMS]
     best = min(errors, key=lambda e: loss(e, labels.total))
     return loss(best, labels.total), float(np.mean(labels.right(best)))

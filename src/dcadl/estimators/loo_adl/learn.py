@@ -24,13 +24,14 @@ from dcadl.solvers.loop import Result, iterate
 from dcadl.solvers.structure import Candidate, Labels, bank, compare, take_rows
 from dcadl.solvers.walk import chunk_slices, host_slices, map_rows, walker
 
-CHOICE_IMAGES, CHOICE_PLACES = 500, 1_000_000  # that structures are compared on
+CHOICE_IMAGES, CHOICE_PLACES = 400, 1_000_000  # that structures are compared on
 CHOICE_ATOMS = 16
 LEARNING_IMAGES, LEARNING_PLACES = 2_000, 600_000  # that atoms are learned from
+LEARNING_VALUES = 60_000_000  # of their windows, kept while they are learned
 JUDGED_IMAGES = 4_000  # whose left-out scores choose λ where features of all do not fit
 FEATURE_BYTES = 400_000_000  # of all images, up to which they are kept
 FEW_IMAGES = 500  # up to which atoms are learned behind the whole pyramid
-LEARNING_POOL = (4,)  # behind which they are learned else: cheaper, and less is learned by heart
+LEARNING_POOL = (3,)  # behind which they are learned else: cheaper, and less is learned by heart
 FEWEST_OF_A_CLASS = 4  # images, without which nothing is learned
 
 
@@ -158,7 +159,7 @@ def _crossed_scores(some: Subset, half: np.ndarray, model: Model, first: Atoms, 
 def learn(some: Subset, model: Model, first: Atoms, passes: Passes) -> tuple[Result, Atoms]:
     """Passes of the solver over these images; where they are many, thinned places and a coarse pyramid do."""
     n = some.X.shape[0]
-    grid = thinned(model.front.grid, n, LEARNING_PLACES)
+    grid = thinned(model.front.grid, n, min(LEARNING_PLACES, LEARNING_VALUES // model.front.grid.d))
     levels = model.pyramid.levels if n <= FEW_IMAGES else LEARNING_POOL
     thin = Model(model.front._replace(grid=grid), Pyramid(grid.counts, levels))
     lam = ridge_of(some, thin, first).lam
