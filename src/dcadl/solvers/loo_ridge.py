@@ -67,7 +67,7 @@ def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> Rid
 
 
 def search_lam(error: Callable[[float], float], begin: float | None = None) -> float:
-    """λ with the least error: downhill from 0.01 by decades, then by halves of one; from `begin` by halves."""
+    """λ of the least error: downhill from 0.01 by decades, then by halves of one; from `begin` by halves."""
     known: dict[float, float] = {}
 
     def at(decade: float) -> float:
