@@ -8,6 +8,8 @@ from dcadl import DCADL, ConvNet, PatchRidge, RandomAtoms, estimators
 from dcadl.bench import measure as clock
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.bench.measure import measure, with_patches_given
+from dcadl.bench.methods import method_names
+from dcadl.bench.settings import build, settings
 from dcadl.estimators.prediction import scores_of_patches
 from dcadl.ops.patches import normalised_patches
 
@@ -96,3 +98,16 @@ def test_libraries_loaded_by_the_warm_up_keep_to_the_threads_asked_for(digits, m
     measure(estimators.Sleeper(), digits, threads=1)
 
     assert seen[-1] == {1}
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_every_method_can_be_measured(name, digits):
+    few = digits._replace(X_train=digits.X_train[:120], y_train=digits.y_train[:120])
+    model = build(settings("digits", [name])[0], 0)
+    short = {"max_iter": 10} if "max_iter" in model.get_params() else {}
+    model.set_params(**short)
+
+    record = measure(model, few, threads=1)
+
+    assert 0.3 < record["accuracy"] <= 1
+    assert {"train_s", "test_given_s", "test_batch_s", "test_single_s"} <= record.keys()

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from dcadl.arrays import fetch
 from dcadl.bench.datasets import Fold
 from dcadl.estimators.prediction import scores_of_patches
-from dcadl.ops.patches import Grid, normalised_patches
+from dcadl.ops.patches import normalised_patches
 
 SINGLE_IMAGES = 30  # one by one, for the time of a single image
 BATCH_CALLS = 3
@@ -73,9 +73,10 @@ def testing_times(model: Any, X: np.ndarray) -> dict[str, float]:
 def with_patches_given(model: Any, X: np.ndarray) -> Callable[[], np.ndarray]:
     """Predicts X, whose patches are cut and normalised beforehand.
 
-    A model of whole samples has no patches, and is timed on what it is given anyway.
+    A model of whole samples has no patches, and is timed on what it is given anyway. So is one that never
+    holds its patches, such as LOOADL.
     """
-    if not isinstance(getattr(model, "grid_", None), Grid):
+    if not hasattr(model, "_patch_scores"):
         return partial(model.predict, X)
     P = normalised_patches(X.reshape(len(X), -1), model.grid_, model.normalize)
     return lambda: model.classes_[fetch(scores_of_patches(model, P)).argmax(axis=1)]

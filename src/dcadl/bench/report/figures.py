@@ -61,7 +61,8 @@ def atom_sheets(summary: DatasetSummary) -> list[tuple[str, str, str]]:
     for row in sorted(summary.rows, key=lambda row: after.get(row.label, row.label) != STARTED_FROM):
         if row.label in packed:
             tiles = unpacked_atoms(packed[row.label])
-            kind = KINDS.get(row.method, "learned")
+            learned = row.records[0]["params"].get("learn", True)
+            kind = KINDS.get(row.method, "learned" if learned else "unlearned")
             began = row.label == UNLEARNED and _began_alike(packed, summary)
             what = f"{len(tiles)} {kind} filters" + (f", which {STARTED_FROM} started from" if began else "")
             sheets.append((row.name, data_uri(sheet(tiles)), what))
