@@ -123,6 +123,13 @@ def test_the_demo_draws_each_picture_and_says_where(demo, name):
     assert len(colours) > 20
 
 
+def test_the_demo_writes_a_page_to_draw_into(demo):
+    output, text = demo
+
+    assert str(output / "draw.html") in text
+    assert "Calibrated probabilities." in (output / "draw.html").read_text()
+
+
 def test_what_the_demo_tells_to_try_next_works(call, demo):
     output, _ = demo
     pictures = sorted((output / "images").iterdir())

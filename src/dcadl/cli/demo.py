@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from dcadl.cli.progress import fit_with_bar
-from dcadl.cli.read import DIGITS_TOP
+from dcadl.cli.read import DIGITS_TOP, PIXEL_TOP
 from dcadl.cli.terminal import clean_exit, progress_bar, say, size_text
 
 SPLITS = 5
@@ -59,6 +59,7 @@ def demo(
             trials = run_trials(digits)
         sizes = save_models(trials, output)
         pictures = draw(trials["DCADL"].model, digits, output)
+        pictures.append(write_page(trials["DCADL"].model, digits, output / "draw.html"))
         _print_table(trials, sizes, digits)
         _print_next(output, pictures)
 
@@ -156,6 +157,20 @@ def _examples(y: Any, predicted: Any) -> Any:
     """A few images to look at: the first that were recognised, and last, one mistake where there is any."""
     right, wrong = np.flatnonzero(y == predicted), np.flatnonzero(y != predicted)
     return np.concatenate([right[: SHOWN - len(wrong[:1])], wrong[:1]])
+
+
+def write_page(model: Any, digits: Digits, path: Path) -> tuple[Path, str]:
+    """A web page to draw digits into, its probabilities calibrated on the test images."""
+    from dcadl.atomic import write_atomically
+    from dcadl.deploy.calibration import with_temperature
+    from dcadl.deploy.translate import operations_of
+    from dcadl.deploy.web_page import web_page
+
+    test = digits.splits[0].test
+    program = operations_of(model, scale=1 / PIXEL_TOP)
+    program = with_temperature(program, digits.X[test] * PIXEL_TOP, digits.y[test])
+    write_atomically(path, web_page(program, "Digits", "light").encode())
+    return path, "open it in a browser and draw a digit"
 
 
 def _write_samples(X: Any, y: Any, folder: Path) -> None:

@@ -90,7 +90,7 @@ def create_app(paths: Sequence[Path], *, token: str | None = None, limits: Limit
         await models.stop()
 
     app = FastAPI(title="dcadl", version=__version__, lifespan=running, docs_url=None, redoc_url=None)
-    app.middleware("http")(metrics.measured)
+    app.add_middleware(Measured, metrics=metrics)
     app.exception_handler(Refusal)(_refused)
     guard = [Depends(_guard(token))]
     _add_answers(app, models, limits, guard)
@@ -158,17 +158,10 @@ class Metrics:
             served.batcher.on_batch = self.batches.observe
             waiting.labels(served.name).set_function(partial(getattr, served.batcher, "waiting"))
 
-    async def measured(
-        self, request: Request, call_next: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        """Count and time a request; unknown paths share one name, so that nobody can fill the memory."""
-        start = perf_counter()
-        response = await call_next(request)
-        route = request.scope.get("route")
-        path = getattr(route, "path", "unknown")
-        self.requests.labels(path, str(response.status_code)).inc()
-        self.seconds.labels(path).observe(perf_counter() - start)
-        return response
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        self.requests.labels(path, str(status)).inc()
+        self.seconds.labels(path).observe(seconds)
 
     def reloaded(self, name: str) -> None:
         """A model file was read again."""
@@ -177,6 +170,28 @@ class Metrics:
     def text(self) -> bytes:
         """All of it."""
         return generate_latest(self.registry)
+
+
+class Measured:
+    """Counts and times requests. Unknown paths share one name, so that nobody can fill the memory."""
+
+    def __init__(self, app: Any, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Hand the request on, and note the status of its answer."""
+        start, status = perf_counter(), 0
+
+        async def noted(message: Any) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        await self.app(scope, receive, noted)
+        if scope["type"] == "http":
+            path = getattr(scope.get("route"), "path", "unknown")
+            self.metrics.answered(path, status, perf_counter() - start)
 
 
 def _guard(token: str | None) -> Callable[[Request], Awaitable[None]]:
