@@ -46,6 +46,7 @@ def test_accuracy_and_errors_tell_the_same(digits, methods):
     right = digits.y_test == 0
     assert found["accuracy"] == pytest.approx(right.mean())
     assert [place for place, _, _ in found["errors"]] == digits.test[~right].tolist()
+    assert sum(n for _, _, n in found["confusions"]) == (~right).sum()
     assert found["per_class"] == [1.0] + [0.0] * 9
     assert sum(found["test_counts"]) == found["n_test"]
 

@@ -7,6 +7,7 @@ import statistics
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -103,6 +104,7 @@ def _measured(model: Any, fold: Fold) -> dict[str, Any]:
 
 def _scores(predicted: np.ndarray, fold: Fold) -> dict[str, Any]:
     wrong = np.flatnonzero(predicted != fold.y_test)
+    mistakes = Counter((int(fold.y_test[i]), int(predicted[i])) for i in wrong)
     counts = np.bincount(fold.y_test)
     missed = np.bincount(fold.y_test[wrong], minlength=len(counts))
     return {
@@ -111,7 +113,7 @@ def _scores(predicted: np.ndarray, fold: Fold) -> dict[str, Any]:
         "n_train": len(fold.y_train),
         "n_test": len(fold.y_test),
         "test_counts": counts.tolist(),
-        # place in the data set, true class, predicted class: all that a confusion matrix needs
+        "confusions": [[*pair, n] for pair, n in sorted(mistakes.items())],
         "errors": [[int(fold.test[i]), int(fold.y_test[i]), int(predicted[i])] for i in wrong],
     }
 

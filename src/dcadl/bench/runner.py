@@ -116,7 +116,9 @@ class _Spent:
 def _outcome(run: Run, threads: int | None) -> dict[str, Any]:
     model = build(run.setting, run.seed)
     outcome = measure(model, fold(load_dataset(run.dataset), run.seed), threads)
-    return outcome | {"atoms": packed_atoms(model) if run.seed == 0 else None}
+    # Pictures come from the first seed; of the others thousands of places would only fill the file.
+    shown: dict[str, Any] = {"atoms": packed_atoms(model)} if run.seed == 0 else {"atoms": None, "errors": []}
+    return outcome | shown
 
 
 def _results(

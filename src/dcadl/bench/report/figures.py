@@ -84,11 +84,12 @@ def _began_alike(packed: dict[str, dict[str, Any]], summary: DatasetSummary) -> 
 
 def confused_pairs(summary: DatasetSummary, row: Row) -> list[dict[str, Any]]:
     """The pairs of classes that a row confuses most, with one example each where the data is here."""
-    counts = Counter((true, found) for r in row.records for _, true, found in r["errors"])
+    counts = _mistakes(row)
     data, names = _data(summary.name), _class_names(summary, [row])
     pairs = []
     for (true, found), count in counts.most_common(PAIRS):
-        place = next(i for r in row.records for i, t, f in r["errors"] if (t, f) == (true, found))
+        places = (i for r in row.records for i, t, f in r["errors"] if (t, f) == (true, found))
+        place = next(places, None)
         pairs.append(
             {
                 "true": names[true],
@@ -153,7 +154,7 @@ def _objective(row: Row) -> np.ndarray:
 def _confusion(row: Row) -> dict[str, Any]:
     """True class, predicted class and share of the true class in per cent, over all seeds."""
     totals = np.sum([r["test_counts"] for r in row.records], axis=0)
-    wrong = Counter((t, f) for r in row.records for _, t, f in r["errors"])
+    wrong = _mistakes(row)
     right = totals - np.bincount([t for (t, _), n in wrong.items() for _ in range(n)], minlength=len(totals))
     cells = [[t, f, n] for (t, f), n in wrong.items()] + [[c, c, int(n)] for c, n in enumerate(right)]
     return {
@@ -180,8 +181,18 @@ def _loaded(name: str) -> tuple[Dataset | None, str | None]:
         return None, type(error).__name__
 
 
-def _example(data: Dataset | None, place: int) -> str | None:
-    if data is None or not is_picture(data.X) or place >= len(data.X):
+def _mistakes(row: Row) -> Counter[tuple[int, int]]:
+    """How often each class was taken for another, over all seeds; older records keep places alone."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for record in row.records:
+        found = record.get("confusions", [[t, f, 1] for _, t, f in record["errors"]])
+        for true, taken_for, n in found:
+            counts[true, taken_for] += n
+    return counts
+
+
+def _example(data: Dataset | None, place: int | None) -> str | None:
+    if data is None or place is None or not is_picture(data.X) or place >= len(data.X):
         return None
     grey = np.rint(255 * np.clip(data.X[place], 0, 1)).astype(np.uint8)
     zoom = max(1, 96 // max(grey.shape))
