@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch, send
+from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch, free_memory, send
 from dcadl.estimators.loo_adl.images import Images
 from dcadl.estimators.loo_adl.structures import Candidates
 from dcadl.ops.patches import Grid
@@ -22,7 +22,7 @@ from dcadl.solvers.loo_adl import Atoms, Model
 from dcadl.solvers.loo_ridge import RidgeFit, Sums, fit_rows, fit_sums
 from dcadl.solvers.loop import Result, iterate
 from dcadl.solvers.structure import Candidate, Labels, bank, compare, take_rows
-from dcadl.solvers.walk import chunk_slices, host_slices, map_rows, walker
+from dcadl.solvers.walk import DEVICE_SHARE, chunk_slices, host_slices, map_rows, walker
 
 CHOICE_IMAGES, CHOICE_PLACES = 400, 1_000_000  # that structures are compared on
 CHOICE_ATOMS = 16
@@ -234,7 +234,9 @@ def sum_up(images: Images, n_classes: int, backend: str, model: Model, atoms: At
         sums = (weight @ F, heavy.T @ F, heavy.T @ some.Y, weight @ some.Y)
         return None, (float(images.weight[part].sum()), *map(as_float64, sums))
 
-    slices = host_slices(n, model.front.grid, 4)
+    device_bytes = free_memory(about)
+    room = None if device_bytes is None else device_bytes // DEVICE_SHARE
+    slices = host_slices(n, model.front.grid, 4, room)
     with walker(about, slices) as walk:
         _, (weight, F, FF, FY, Y) = walk(visit, slices)
     return Sums(about, weight, F, FF, FY, Y)
