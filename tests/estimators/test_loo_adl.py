@@ -52,6 +52,17 @@ def test_structures_are_compared_best_first(fitted):
     )
 
 
+def test_the_best_structures_are_compared_again_where_images_are_many(digits, monkeypatch):
+    X, y = digits
+    monkeypatch.setattr(learning, "CHOICE_IMAGES", 100)
+    monkeypatch.setattr(learning, "FINAL_IMAGES", 500)
+    monkeypatch.setattr(learning, "FINALISTS", 2)
+
+    model = LOOADL(learn=False, random_state=0).fit(X, y)
+
+    assert [one["n_images"] for one in model.candidates_[:3]] == [500, 500, 100]
+
+
 def test_the_objective_never_rises(fitted):
     assert len(fitted.objective_) == fitted.n_iter_ + 1
     assert np.all(np.diff(fitted.objective_) <= 0)

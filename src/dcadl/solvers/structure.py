@@ -58,6 +58,7 @@ class Candidate(NamedTuple):
     pool: tuple[int, ...]
     loss: float
     accuracy: float
+    n_images: int
 
 
 def compare(
@@ -77,7 +78,11 @@ def compare(
     grams = [_level_grams(F, labels, union, m) for F in _features(images, walk, looks, union)]
     tasks = list(product(range(len(hows)), pools))
     results, _ = walk(lambda i, pool: (_judge(grams[i], pool, labels), ()), *zip(*tasks))
-    return [Candidate(grid.patch, hows[i], pool, *found) for (i, pool), found in zip(tasks, results)]
+    n = labels.Y.shape[0]
+    return [
+        Candidate(grid.patch, hows[i], pool, error, accuracy, n)
+        for (i, pool), (error, accuracy) in zip(tasks, results)
+    ]
 
 
 def first_look(

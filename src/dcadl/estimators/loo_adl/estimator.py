@@ -87,7 +87,7 @@ class LOOADL(CodingClassifier):
     classes_ : ndarray (n_classes,)
     candidates_ : list of dict
         The structures that were compared, best first: `patch_shape`, `normalize`, `pool`, and the
-        leave-one-out `loss` and `accuracy` of each before anything was learned.
+        leave-one-out `loss` and `accuracy` of each before anything was learned, on `n_images` images.
     normalize_, pool_ : the chosen normalisation and pyramid
     learned_ : bool
         Whether learned atoms were kept.
@@ -187,8 +187,8 @@ class LOOADL(CodingClassifier):
         self._check_parameters()
         images, classes = self._images(X, y, sample_weight)
         C, rng, wanted = len(classes), check_random_state(self.random_state), self._candidates(images)
+        found = learning.choose(images, C, self.backend, wanted, rng)
         few = learning.subset(images, images.order[: learning.CHOICE_IMAGES], C, self.backend)
-        found = learning.choose(few, wanted, rng)
         model, first = self._started(few, wanted, found[0], rng)
 
         def keep(target: LOOADL, learned: learning.Learned) -> None:

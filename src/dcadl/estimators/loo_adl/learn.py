@@ -8,6 +8,7 @@ the atoms learned from the other, or, where images are many, others altogether.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from dcadl.solvers.walk import DEVICE_SHARE, chunk_slices, host_slices, map_rows
 
 CHOICE_IMAGES, CHOICE_PLACES = 400, 1_000_000  # that structures are compared on
 CHOICE_ATOMS = 16
+FINALISTS, FINAL_IMAGES = 6, 1_600  # compared again where there are so many images
 LEARNING_IMAGES, LEARNING_PLACES = 2_000, 600_000  # that atoms are learned from
 LEARNING_VALUES = 60_000_000  # of their windows, kept while they are learned
 JUDGED_IMAGES = 4_000  # whose left-out scores choose λ where features of all do not fit
@@ -102,8 +104,28 @@ def subset(images: Images, which: np.ndarray | slice, n_classes: int, backend: s
     return Subset(*(send(a, backend) for a in (X, Y, root)))
 
 
-def choose(some: Subset, wanted: Candidates, rng: np.random.RandomState) -> list[Candidate]:
-    """Every candidate with its leave-one-out error, best first."""
+def choose(
+    images: Images, n_classes: int, backend: str, wanted: Candidates, rng: np.random.RandomState
+) -> list[Candidate]:
+    """Every candidate with its leave-one-out error, best first.
+
+    Of few images a coarse structure often looks best that many would not choose: where there are many, the
+    best few are compared again on more.
+    """
+    some = subset(images, images.order[:CHOICE_IMAGES], n_classes, backend)
+    found = _compared(some, wanted, rng)
+    if len(images.order) < FINAL_IMAGES or len(found) == 1:
+        return found
+    more = subset(images, images.order[:FINAL_IMAGES], n_classes, backend)
+    again: list[Candidate] = []
+    for grid, how in product(wanted.grids, wanted.normalisations):
+        best = [one for one in found[:FINALISTS] if (one.patch_shape, one.normalize) == (grid.patch, how)]
+        if best:
+            again += _compared(more, Candidates([grid], (how,), tuple(one.pool for one in best)), rng)
+    return sorted(again, key=lambda one: one.loss) + found[FINALISTS:]
+
+
+def _compared(some: Subset, wanted: Candidates, rng: np.random.RandomState) -> list[Candidate]:
     found: list[Candidate] = []
     for grid in wanted.grids:
         coarse = thinned(grid, some.X.shape[0], CHOICE_PLACES)
