@@ -143,7 +143,9 @@ def test_openapi_names_every_path_and_every_refusal(client):
     assert {"/predict", "/explain", "/models", "/healthz", "/metrics", "/"} <= set(document["paths"])
     operation = document["paths"]["/predict"]["post"]
     assert {"401", "408", "413", "415", "422", "429"} <= set(operation["responses"])
-    assert operation["requestBody"]["content"]["application/json"]["examples"]
+    examples = operation["requestBody"]["content"]["application/json"]["examples"]
+    for example in examples.values():
+        assert client.post("/predict", json=example["value"]).status_code == 200
 
 
 BOMB = Image.new("L", (100, 51))

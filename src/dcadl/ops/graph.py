@@ -11,7 +11,7 @@ def squared_distances(A: Array) -> Array:
     G = A @ A.T
     G = (G + G.T) / 2  # a library may round the two triangles differently
     lengths = xp.linalg.diagonal(G)
-    return xp.clip(lengths[:, None] + lengths[None, :] - 2 * G, min=0)
+    return xp.clip(lengths[:, None] + lengths[None, :] - 2 * G, min=0.0)
 
 
 def nearest(D: Array, k: int) -> Array:
@@ -62,7 +62,7 @@ def _rescaled(w: Array) -> Array:
     counts = w != 0
     zero, one = xp.zeros_like(w), xp.ones_like(w)
     low = xp.min(xp.where(counts, w, one * xp.inf), axis=1, keepdims=True)
-    span = xp.clip(xp.max(w, axis=1, keepdims=True), min=0) - low
+    span = xp.clip(xp.max(w, axis=1, keepdims=True), min=0.0) - low
     flat = ~(span > 0)
     scaled = (w - xp.where(flat, w - 1, low + zero)) / xp.where(flat, xp.ones_like(span), span)
     return xp.where(counts, scaled, zero)

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from dcadl import __version__
 from dcadl.deploy.evidence import evidence
-from dcadl.deploy.server.documentation import BODY, REFUSALS
+from dcadl.deploy.server.documentation import REFUSALS, request_body
 from dcadl.deploy.server.limits import Limits, Refusal
 from dcadl.deploy.server.models import BYTE, Models, Served
 from dcadl.deploy.server.requests import read_samples
@@ -99,14 +99,16 @@ def create_app(paths: Sequence[Path], *, token: str | None = None, limits: Limit
 
 
 def _add_answers(app: FastAPI, models: Models, limits: Limits, guard: list[Any]) -> None:
-    @app.post("/predict", dependencies=guard, openapi_extra=BODY, responses=REFUSALS)
+    body = request_body(models.named(None).sample_shape, limits.batch)
+
+    @app.post("/predict", dependencies=guard, openapi_extra=body, responses=REFUSALS)
     async def predict(request: Request, model: ModelName = None) -> Answers:
         """Label, scores and probabilities of pictures or arrays."""
         served = models.named(model)
         scores = await served.batcher.scores(await read_samples(request, served, limits))
         return Answers(model=served.name, answers=_answers(served, scores))
 
-    @app.post("/explain", dependencies=guard, openapi_extra=BODY, responses=REFUSALS)
+    @app.post("/explain", dependencies=guard, openapi_extra=body, responses=REFUSALS)
     async def explain(request: Request, model: ModelName = None) -> Explanations:
         """Where in each picture the evidence for its label lies."""
         served = models.named(model)

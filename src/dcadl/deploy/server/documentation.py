@@ -4,47 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 _PICTURE = {"type": "string", "format": "binary"}
-_SAMPLES = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "pictures": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Picture files in base64.",
-        },
-        "arrays": {
-            "type": "array",
-            "items": {"type": "array", "items": {}},
-            "description": "Arrays of the model's sample shape, values as it was trained on.",
-        },
-    },
-}
 _ONE_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 
-BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "properties": {"pictures": {"type": "array", "items": _PICTURE}},
-                    "required": ["pictures"],
-                }
-            },
-            "image/*": {"schema": _PICTURE},
-            "application/json": {
-                "schema": _SAMPLES,
-                "examples": {
-                    "one picture": {"value": {"pictures": [_ONE_PIXEL]}},
-                    "one array": {"value": {"arrays": [[[0.0, 0.5], [0.5, 1.0]]]}},
+
+def request_body(shape: tuple[int, ...], most: int) -> dict[str, Any]:
+    """The body of a request, in its forms, for a model that takes samples of `shape`; at most so many."""
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "multipart/form-data": {
+                    "schema": {
+                        "type": "object",
+                        "properties": {"pictures": {"type": "array", "items": _PICTURE}},
+                        "required": ["pictures"],
+                    }
+                },
+                "image/*": {"schema": _PICTURE},
+                "application/json": {
+                    "schema": _samples(most),
+                    "examples": {
+                        "one picture": {"value": {"pictures": [_ONE_PIXEL]}},
+                        "one array": {"value": {"arrays": [np.zeros(shape).tolist()]}},
+                    },
                 },
             },
+        }
+    }
+
+
+def _samples(most: int) -> dict[str, Any]:
+    texts = {"type": "array", "items": {"type": "string"}, "maxItems": most}
+    arrays = {"type": "array", "items": {"type": "array", "items": {}}, "maxItems": most}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "pictures": texts | {"description": "Picture files in base64."},
+            "arrays": arrays
+            | {"description": "Arrays of the model's sample shape, as it was trained on."},
         },
     }
-}
+
 
 _REASON = {
     "type": "object",
