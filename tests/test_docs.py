@@ -31,3 +31,9 @@ def test_every_page_is_in_the_navigation():
 
     pages = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
     assert [page for page in pages if page not in navigation] == []
+
+
+def test_the_version_to_cite_is_the_version():
+    from dcadl import __version__
+
+    assert f"version: {__version__}\n" in (DOCS.parent / "CITATION.cff").read_text()

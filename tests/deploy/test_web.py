@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import subprocess
+import threading
+import time
 from importlib.resources import files
 
 import numpy as np
@@ -221,3 +223,31 @@ def test_what_is_no_picture_is_said_so(page, tmp_path):
 
     page.wait_for_function("document.getElementById('message').textContent !== ''")
     assert re.search("no picture", page.inner_text("#message"))
+
+
+def test_the_servers_page_is_the_same_page(browser, tmp_path):
+    uvicorn = pytest.importorskip("uvicorn", reason="not installed: pip install 'dcadl[serve]'")
+    from dcadl.deploy.server.app import create_app
+
+    model, real, _ = case("dcadl-centred")
+    model.save(tmp_path / "digits.safetensors")
+    Image.fromarray(np.rint(real[0] * 255).astype(np.uint8)).save(tmp_path / "digit.png")
+    app = create_app([tmp_path / "digits.safetensors"])
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    page, asked, faults = browser.new_page(), [], []
+    page.on("request", lambda wanted: asked.append(wanted.url))
+    page.on("console", lambda message: faults.append(message.text))
+    page.goto(f"http://127.0.0.1:{port}/")
+    page.set_input_files("#file", tmp_path / "digit.png")
+
+    assert shown(page) == str(model.predict(real[:1])[0])
+    assert asked == [f"http://127.0.0.1:{port}/"]
+    assert faults == []
+    page.close()
+    server.should_exit = True
+    thread.join(10)

@@ -44,8 +44,7 @@ def _samples(most: int) -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {
             "pictures": texts | {"description": "Picture files in base64."},
-            "arrays": arrays
-            | {"description": "Arrays of the model's sample shape, as it was trained on."},
+            "arrays": arrays | {"description": "Arrays of the model's sample shape, as it was trained on."},
         },
     }
 
