@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-bits lint bench docs clean
+.PHONY: demo test test-bits test-lowest test-newest lint bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dcadl demo
@@ -16,6 +16,19 @@ test: $(VENV)/.test
 test-bits: $(VENV)/.test
 	for core in Haswell $$(grep -q avx512f /proc/cpuinfo 2>/dev/null && echo SkylakeX || echo Sandybridge); do \
 	  echo "kernels of $$core" && OPENBLAS_CORETYPE=$$core $(BIN)/python -m pytest -m bits || exit 1; done
+
+# The suite with the lowest versions that pyproject.toml allows, and with the newest that there are, pre-releases
+# included; each in an environment of its own.
+test-lowest: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(PYTHON) .ci/lowest.py > $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet --constraint $(VENV)-lowest/constraints.txt --editable '.[test]'
+	$(VENV)-lowest/bin/python -m pytest
+
+test-newest: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-newest
+	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --pre --editable '.[test]'
+	$(VENV)-newest/bin/python -m pytest
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -48,4 +61,4 @@ $(VENV)/.docs: $(BIN)/python pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-newest demo build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
