@@ -35,7 +35,7 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = True) -> Iterator
         remove_leftovers(path)
     temporary = temporary_beside(path)
     try:
-        with _errors_naming(path, temporary):
+        with errors_naming(path, temporary):
             # The kernel applies the umask to 0o666. Neither mkstemp, whose files nobody else may read, nor
             # os.umask, which can be read only by changing it for every thread.
             with open(temporary, "xb") as stream:
@@ -55,7 +55,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = temporary_beside(path)
-    with _errors_naming(path, temporary):
+    with errors_naming(path, temporary):
         open(temporary, "xb").close()
         temporary.unlink()
 
@@ -98,11 +98,14 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def _errors_naming(path: Path, temporary: Path) -> Iterator[None]:
-    """Errors of the operating system under the name the user gave, instead of the temporary one or none."""
+def errors_naming(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Errors of the operating system under the name the user gave, instead of the temporary one or none.
+
+    A full disk alone says "No space left on device", and not where.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno is None or error.filename not in (None, str(temporary)):
+        if error.errno is None or error.filename not in (None, temporary and str(temporary)):
             raise
         raise type(error)(error.errno, error.strerror, str(path)) from error

@@ -1,5 +1,6 @@
 """Records: what is appended is read, what was half-written is cut off."""
 
+import errno
 import json
 
 import pytest
@@ -98,3 +99,12 @@ def test_a_foreign_line_is_refused_with_its_number(tmp_path, line):
 def test_not_a_number_is_never_written(tmp_path):
     with pytest.raises(ValueError):
         records.append(tmp_path / "r.jsonl", {**ONE, "accuracy": float("nan")})
+
+
+def test_a_full_disk_is_said_with_the_file(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device.*r\.jsonl"):
+        records.append(tmp_path / "r.jsonl", {})

@@ -8,6 +8,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from dcadl.atomic import errors_naming
+
 FORMAT = 1
 BEGIN = '{"format": '
 FIELDS = ("group", "method", "environment", "threads")
@@ -40,7 +42,7 @@ def line(record: Record) -> str:
 
 def append(path: str | Path, record: Record) -> None:
     """One more line, on disk before this returns."""
-    with open(path, "a+b") as stream:
+    with errors_naming(Path(path)), open(path, "a+b") as stream:
         _end_last_line(stream)
         stream.write(line(record).encode())
         stream.flush()
