@@ -26,7 +26,13 @@ from dcadl.deploy.translate import operations_of
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-O0"]
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-INT8 = [("dcadl-centred", "grey"), ("patch-ridge", "grey"), ("pcanet-two", "grey"), ("adlsvm", "grey")]
+INT8 = [
+    ("loo-whitened", "grey"),
+    ("dcadl-centred", "grey"),
+    ("patch-ridge", "grey"),
+    ("pcanet-two", "grey"),
+    ("adlsvm", "grey"),
+]
 MAIN = """
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +135,9 @@ def test_bytes_are_read_as_their_values(executable):
     np.testing.assert_allclose(scores, model.decision_function(X.astype(np.float32)), atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["dcadl", "dcadl-centred", "patch-ridge", "pcanet", "sadl"])
+@pytest.mark.parametrize(
+    "name", ["loo", "loo-raw", "dcadl", "dcadl-centred", "dcadl-raw", "patch-ridge", "pcanet", "sadl"]
+)
 def test_8_bits_cost_at_most_half_a_point(name):
     X, y = unseen_digits()
 
@@ -167,6 +175,34 @@ def test_8_bits_are_written_with_their_measured_loss(tmp_path):
     text = (tmp_path / "m.h").read_text()
     assert f"accuracy {loss.int8_accuracy:.4f}, with float weights 1.0000, measured on 100 samples" in text
     assert "signed char m_coef" in text
+
+
+def test_names_of_classes_come_out_as_they_went_in(tmp_path):
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    names = [
+        '"; exit(1); "',
+        "back\\slash",
+        "??/trigraph",
+        "*/ comment /*",
+        "Zürich 7",
+        "line\nbreak",
+        "%s",
+        "1",
+        "2",
+        "3",
+    ]
+    program = operations_of(case("dcadl").model)._replace(classes=np.array(names))
+    facts = {**program.facts, "parameters": {"evil": "*/ int x; /* ??/"}}
+    (tmp_path / "m.h").write_text(c_header(program._replace(facts=facts), "m"))
+    loop = "int i; for (i = 0; i < m_CLASSES; i++) fwrite(m_label(i), strlen(m_label(i)) + 1, 1, stdout);"
+    includes = '#include <stdio.h>\n#include <string.h>\n#include "m.h"\n'
+    (tmp_path / "main.c").write_text(f"{includes}int main(void) {{ {loop} return 0; }}\n")
+
+    subprocess.run(["gcc", *STRICT, "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
+    said = subprocess.run([tmp_path / "main"], capture_output=True, check=True).stdout
+
+    assert said.decode().split("\0")[:-1] == names
 
 
 def test_a_name_that_is_no_identifier_is_refused(tmp_path):

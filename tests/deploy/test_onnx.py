@@ -93,7 +93,7 @@ def test_no_node_makes_an_array_of_patches():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", ["dcadl-centred", "pcanet", "adlsvm"])
+@pytest.mark.parametrize("name", ["loo-whitened", "dcadl-centred", "pcanet", "adlsvm"])
 @pytest.mark.parametrize("kind", [int, str])
 def test_pipelines_export_through_skl2onnx(name, kind):
     skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install 'dcadl[onnx]'")

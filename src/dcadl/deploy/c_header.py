@@ -14,7 +14,7 @@ import numpy as np
 from dcadl.atomic import write_atomically
 from dcadl.deploy.c_steps import Source, write_steps
 from dcadl.deploy.operations import Program
-from dcadl.deploy.quantise import Int8Loss, int8_loss, quantised
+from dcadl.deploy.quantise import Int8Loss, int8_loss
 from dcadl.deploy.translate import operations_of
 
 C_TYPES = {"f": ("float", 4), "i1": ("signed char", 1), "i2": ("short", 2)}
@@ -66,7 +66,7 @@ def c_header(program: Program, name: str, loss: Int8Loss | None = None) -> str:
         raise ValueError(f"name must be an identifier of C, letters, digits and _; got {name!r}.")
     source = Source(int8=loss is not None)
     source.buffer("x", int(np.prod(program.image)))
-    write_steps(source, program if loss is None else quantised(program))
+    write_steps(source, program)
     parts = [
         _comment(program, source, loss),
         "#ifndef NAME_H\n#define NAME_H\n\n#include <math.h>\n",

@@ -25,7 +25,7 @@ from dcadl.deploy.operations import (
     is_identity,
     output_shape,
 )
-from dcadl.deploy.quantise import int8_columns
+from dcadl.deploy.quantise import int8_columns, int8_features
 
 Step = tuple[Operation, Shape, Shape]
 POINTWISE = (SoftThreshold, HardThreshold, Relu, Split)
@@ -66,6 +66,15 @@ class Source:
             return self.constant(word, W.astype(np.float32)), "(const float *)0"
         quantised, scales = int8_columns(W)
         return self.constant(word, quantised), self.constant(f"{word}_scales", scales)
+
+    def features(self, word: str, W: np.ndarray) -> tuple[str, str, str]:
+        """The same for a classifier; between the two the powers of two of its rows (or a null pointer)."""
+        if not self.int8:
+            weights, scales = self.weights(word, W)
+            return weights, "(const signed char *)0", scales
+        quantised, found, powers = int8_features(W)
+        names = [self.constant(word, quantised), self.constant(f"{word}_powers", powers)]
+        return names[0], names[1], self.constant(f"{word}_scales", found)
 
 
 def write_steps(source: Source, program: Program) -> None:
@@ -162,7 +171,7 @@ def _products(source: Source, bank: FilterBank, v: str, out: str) -> None:
     bias = source.constant("bias", bank.bias.astype(np.float32))
     source.say(
         f"NAME_clear({out}, {m});",
-        f"NAME_add_product({v}, {d}, {weights}, {m}, {out});",
+        f"NAME_add_product({v}, {d}, {weights}, (const signed char *)0, {m}, {out});",
         f"NAME_affine({out}, {m}, {scales}, {bias});",
     )
 
@@ -191,12 +200,13 @@ def _sink(source: Source, steps: list[Step], v: str, shape: Shape, begin: int) -
     rows, columns, n = shape
     match steps[0][0]:
         case Linear(coef, intercept):
-            weights, scales = source.weights("coef", coef.T)
+            weights, powers, scales = source.features("coef", coef.T)
             bias = source.constant("intercept", intercept.astype(np.float32))
             C = len(intercept)
             place = f"{weights} + (r * {columns} + c) * {n * C}"
+            shifts = f"{powers} + (r * {columns} + c) * {n}" if source.int8 else powers
             source.lines.insert(begin, f"NAME_clear(scores, {C});")
-            source.say(f"NAME_add_product({v}, {n}, {place}, {C}, scores);", "}", "}")
+            source.say(f"NAME_add_product({v}, {n}, {place}, {shifts}, {C}, scores);", "}", "}")
             source.say(f"NAME_affine(scores, {C}, {scales}, {bias});")
             return "scores", steps[1:]
         case GridPool(grids):

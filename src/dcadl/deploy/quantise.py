@@ -10,6 +10,7 @@ from dcadl.deploy.operations import FilterBank, HashedLinear, Linear, Operation,
 from dcadl.deploy.reference import run
 
 LEVELS = 127
+MOST_POWER = 31  # beyond that a row is nothing beside the others
 
 
 class Int8Loss(NamedTuple):
@@ -25,6 +26,19 @@ def int8_columns(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     largest = np.abs(W).max(axis=0)
     scales = np.where(largest > 0, largest, 1) / LEVELS
     return np.rint(W / scales).astype(np.int8), scales.astype(np.float32)
+
+
+def int8_features(W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same with a power of two for each row as well: W ≈ 2^−k·Q·scale.
+
+    Features may differ in size by orders of magnitude, and with them the classifier's rows; on one scale a
+    small row would have a few levels only, or none.
+    """
+    largest = np.abs(W).max(axis=1)
+    with np.errstate(divide="ignore"):
+        powers = np.floor(np.log2(largest.max() / largest))
+    powers = np.clip(np.nan_to_num(powers, posinf=MOST_POWER), 0, MOST_POWER).astype(np.int8)
+    return *int8_columns(W * 2.0 ** powers[:, None]), powers
 
 
 def quantised(program: Program) -> Program:
@@ -45,7 +59,8 @@ def _rounded(operation: Operation) -> Operation:
                 filters=_back(filters.reshape(len(filters), -1).T).T.reshape(filters.shape)
             )
         case Linear(coef=coef):
-            return operation._replace(coef=_back(coef.T).T)
+            integers, scales, powers = int8_features(coef.T)
+            return operation._replace(coef=(integers * scales.astype(np.float64) / 2.0 ** powers[:, None]).T)
         case HashedLinear(bank=bank, table=table):
             rounded = _rounded(bank)
             assert isinstance(rounded, FilterBank)

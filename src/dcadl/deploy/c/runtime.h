@@ -56,12 +56,14 @@ static inline void NAME_centred(float *v, int n, float floor) {
     NAME_divide(v, n, length > lowest ? length : lowest);
 }
 
-/* out += weights' v, weights with one row of m values for each of the n values of v. */
-static inline void NAME_add_product(const float *v, int n, const NAME_weight *weights, int m, float *out) {
+/* out += weights' v, weights with one row of m values for each of the n values of v; rows in 8 bits may come with
+   powers of two that they are to be divided by. */
+static inline void NAME_add_product(const float *v, int n, const NAME_weight *weights, const signed char *powers,
+                                    int m, float *out) {
     int i, j;
     for (i = 0; i < n; i++) {
         const NAME_weight *row = weights + i * m;
-        const float value = v[i];
+        const float value = powers ? v[i] / (float)(1ul << powers[i]) : v[i];
         if (value != 0.0f) {
             for (j = 0; j < m; j++) {
                 out[j] += value * (float)row[j];
