@@ -49,9 +49,8 @@ def call():
 def model(tmp_path_factory, call, folder):
     """A model of the folder."""
     path = tmp_path_factory.mktemp("models") / "stripes.safetensors"
-    result = call(
-        "fit", folder, "-o", path, "--patch", 6, "--atoms", 8, "--param", "max_iter=5", "--param", "tol=0"
-    )
+    words = ("--method", "dcadl", "--patch", 6, "--atoms", 8, "--param", "max_iter=5", "--param", "tol=0")
+    result = call("fit", folder, "-o", path, *words)
     assert result.exit_code == 0, result.output
     return path
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 import dcadl
 
-SMALL = ("--patch", 6, "--atoms", 4, "--param", "max_iter=2", "--param", "tol=0")
+SMALL = ("--method", "dcadl", "--patch", 6, "--atoms", 4, "--param", "max_iter=2", "--param", "tol=0")
 
 
 def test_the_model_file_names_the_folders_classes(model):
@@ -35,7 +35,7 @@ def test_the_command_fits_what_the_library_fits(model, arrays):
 def test_a_npz_of_pixel_values_gives_the_same_model_as_the_pictures(call, tmp_path, arrays, model):
     np.savez(tmp_path / "data.npz", images=arrays[0].astype(np.float64), labels=arrays[1])
 
-    same = ("--patch", 6, "--atoms", 8, "--param", "max_iter=5", "--param", "tol=0")
+    same = ("--method", "dcadl", "--patch", 6, "--atoms", 8, "--param", "max_iter=5", "--param", "tol=0")
     result = call("fit", tmp_path / "data.npz", "-o", tmp_path / "m", *same)
 
     assert result.exit_code == 0
@@ -100,9 +100,9 @@ def test_two_fits_with_one_seed_write_the_same_bytes(call, tmp_path, folder):
 
 
 def test_running_out_of_passes_is_a_note_and_no_error(call, tmp_path, folder):
-    result = call(
-        "fit", folder, "-o", tmp_path / "m", "--patch", 6, "--param", "max_iter=2", "--param", "tol=1e-9"
-    )
+    words = ("--method", "dcadl", "--patch", 6, "--param", "max_iter=2", "--param", "tol=1e-9")
+
+    result = call("fit", folder, "-o", tmp_path / "m", *words)
 
     assert result.exit_code == 0
     assert result.stderr.startswith("note: DCADL ran all its 2 passes")
@@ -114,10 +114,11 @@ REFUSALS = {
     "unknown parameter": (("--param", "lam9=1"), "'lam9'"),
     "parameter of another method": (("--method", "patch-ridge", "--atoms", "5"), "'n_atoms'"),
     "parameter without a value": (("--param", "lam1"), "NAME=VALUE"),
-    "negative lambda": (("--param", "lam1=-1"), "lam1"),
+    "negative lambda": (("--method", "dcadl", "--param", "lam1=-1"), "--param lam1"),
     "size that is none": (("--size", "big"), "--size"),
     "size of zero": (("--size", "0x4"), "--size"),
-    "patch larger than the image": (("--patch", "13"), "patch_shape"),
+    "patch larger than the image": (("--patch", "13"), "--patch must fit in the pictures"),
+    "model in a format that is none of ours": (("-o", "m.pkl"), "--output must end in .safetensors"),
     "share that is none": (("--holdout", "2"), "--holdout"),
     "both ways to split": (("--holdout", "0.5", "--per-class", "2"), "not both"),
     "more per class than there are": (("--per-class", "12"), "Lower --per-class or"),
@@ -158,22 +159,24 @@ def test_a_corrupt_picture_is_refused_by_its_name(refused, tmp_path, folder):
     assert not (tmp_path / "m").exists()
 
 
-def test_pictures_of_two_sizes_are_refused_with_a_way_out(refused, tmp_path):
+def test_pictures_of_two_sizes_are_brought_to_one(call, tmp_path):
     for side in (8, 9):
         (tmp_path / "data" / str(side)).mkdir(parents=True)
-        Image.new("L", (side, side)).save(tmp_path / "data" / str(side) / "a.png")
+        for i in range(6):
+            Image.new("L", (side, side), 20 * i).save(tmp_path / "data" / str(side) / f"{i}.png")
 
-    line = refused("fit", tmp_path / "data", "-o", tmp_path / "m")
+    result = call("fit", tmp_path / "data", "-o", tmp_path / "m", "--method", "patch-ridge")
 
-    assert "Give --size HxW" in line
-    assert "size=" not in line
+    assert result.exit_code == 0, result.output
+    assert "pictures: 8×8 to 9×9 pixels, brought to 8×8 in grey" in result.stdout
 
 
 def test_ctrl_c_leaves_the_old_model_and_nothing_half_written(tmp_path, arrays):
     np.savez(tmp_path / "data.npz", images=arrays[0], labels=arrays[1])
     target = tmp_path / "m.safetensors"
     target.write_bytes(b"old")
-    words = ["fit", tmp_path / "data.npz", "-o", target, "--patch", "6", "--param", "max_iter=100000000"]
+    method = ["--method", "dcadl", "--patch", "6", "--param", "max_iter=100000000"]
+    words = ["fit", tmp_path / "data.npz", "-o", target, *method]
     process = subprocess.Popen(
         [sys.executable, "-c", STARTED, *map(str, words), "--param", "tol=0"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -13,7 +13,7 @@ import pytest
 
 import dcadl
 
-SMALL = ("--patch", 6, "--atoms", 8, "--param", "max_iter=5", "--param", "tol=0")
+SMALL = ("--method", "dcadl", "--patch", 6, "--atoms", 8, "--param", "max_iter=5", "--param", "tol=0")
 
 
 def same_atoms(one, other):
@@ -36,7 +36,18 @@ def test_a_checkpoint_is_gone_once_the_model_is_saved(call, tmp_path, folder, mo
 @pytest.mark.bits
 def test_a_killed_command_goes_on_and_writes_the_same_bytes(tmp_path, arrays):
     np.savez(tmp_path / "data.npz", images=arrays[0], labels=arrays[1])
-    more = ["--patch", "6", "--atoms", "4", "--param", "max_iter=3000", "--param", "tol=0"]
+    more = [
+        "--method",
+        "dcadl",
+        "--patch",
+        "6",
+        "--atoms",
+        "4",
+        "--param",
+        "max_iter=3000",
+        "--param",
+        "tol=0",
+    ]
 
     def begin(name):
         words = ["fit", tmp_path / "data.npz", "-o", tmp_path / name, *more, "--checkpoint", tmp_path / "c"]
@@ -69,8 +80,8 @@ def test_a_cluster_gives_the_same_model(call, tmp_path, folder, model, how):
 
 REFUSALS = {
     "both clusters": (("--dask", "tcp://a:1", "--workers", "2"), "not both"),
-    "no size": (("--max-memory", "much"), "max_memory"),
-    "no folder": (("--checkpoint", "nowhere/at/all"), "checkpoint must name a file"),
+    "no size": (("--max-memory", "much"), "--max-memory"),
+    "no folder": (("--method", "dcadl", "--checkpoint", "nowhere/at/all"), "checkpoint must name a file"),
     "method without checkpoints": (
         ("--method", "patch-ridge", "--checkpoint", "c"),
         "does not support checkpoints",

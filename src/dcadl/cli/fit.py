@@ -5,13 +5,21 @@ from inspect import signature
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from dcadl.atomic import check_writable
 from dcadl.cli.cluster import Spread, check_cluster, on_cluster
-from dcadl.cli.methods import build, find_method, method_names, parse_params, parse_shape
+from dcadl.cli.methods import (
+    build,
+    find_method,
+    in_options_words,
+    method_names,
+    parse_params,
+    parse_shape,
+)
+from dcadl.cli.plan import Plan, check_memory, make_plan, settle_color
 from dcadl.cli.presets import preset
 from dcadl.cli.progress import fit_with_bar
 from dcadl.cli.read import (
@@ -22,11 +30,13 @@ from dcadl.cli.read import (
     Parts,
     SkipUnreadable,
     data_path,
-    image_shape,
     read_data,
     refuse_overwrites,
 )
-from dcadl.cli.terminal import advising, clean_exit, note, progress_bar, say, size_text, times_text
+from dcadl.cli.summary import report
+from dcadl.cli.terminal import advising, clean_exit, note, progress_bar
+
+ENDING = ".safetensors"
 
 
 def fit(
@@ -38,13 +48,19 @@ def fit(
             "with images and labels, or a name from `dcadl data list`.",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write (.safetensors).")],
-    method: Annotated[
-        str,
+    output: Annotated[
+        Path | None,
         typer.Option(
-            help=f"One of {', '.join(method_names())}; patch-ridge and random-atoms are the controls."
+            "--output", "-o", help="The model file to write. Without: DATA's name with .safetensors."
         ),
-    ] = "dcadl",
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help=f"One of {', '.join(method_names())}; patch-ridge and random-atoms are the controls. "
+            "Without: loo-adl for pictures, dcadl for rows of numbers."
+        ),
+    ] = None,
     preset_name: Annotated[
         str | None,
         typer.Option(
@@ -53,13 +69,20 @@ def fit(
             "Options given beside it win.",
         ),
     ] = None,
-    size: Annotated[str | None, typer.Option(help="Resize pictures to HxW, such as 48x42.")] = None,
-    color: Annotated[bool, typer.Option("--color", help="Keep three channels instead of grey.")] = False,
+    size: Annotated[
+        str | None,
+        typer.Option(help="Resize pictures to HxW, such as 48x42. Without: a size that suits them."),
+    ] = None,
+    color: Annotated[
+        bool | None,
+        typer.Option("--color/--grey", help="Three channels, or one. Without: as most pictures are."),
+    ] = None,
     skip_unreadable: SkipUnreadable = False,
     max_pixels: MaxPixels = None,
     max_bytes: MaxBytes = None,
     patch: Annotated[
-        str | None, typer.Option(help="Size of an atom: N or HxW. Without: the whole image.")
+        str | None,
+        typer.Option(help="Size of an atom: N or HxW. Without: chosen by loo-adl, else the whole image."),
     ] = None,
     stride: Annotated[
         str | None, typer.Option(help="Step between patches: N or HxW. Without: half a patch.")
@@ -93,42 +116,101 @@ def fit(
         int | None, typer.Option(min=1, help="Fit on a Dask cluster of so many processes on this machine.")
     ] = None,
 ) -> None:
-    """Learn a model from labelled pictures, or from rows of features, and save it."""
+    """Learn a model from labelled pictures, or from rows of features, and save it.
+
+    No option need be given: size, colour and method are chosen to suit the data, and said.
+    """
     with clean_exit():
-        check_output(output)
+        output = output or default_output(data)
         refuse_overwrites({"--output": output, "--checkpoint": checkpoint}, {"DATA": data_path(data)})
-        cls = find_method(method)
-        typed: dict[str, Any] = {
-            "patch_shape": parse_shape(patch, "--patch"),
-            "stride": parse_shape(stride, "--stride"),
-        }
-        typed = {
-            name: value
-            for name, value in (typed | {"n_atoms": atoms, "max_memory": max_memory}).items()
-            if value is not None
-        }
-        setting = None if preset_name is None else preset(preset_name, cls)
-        if setting is not None and not setting.tuned:
-            note(f"{preset_name} has no parameters for {cls.__name__}: its defaults are used")
-        model = build(
-            cls, _seeded(cls, seed) | (setting.params if setting else {}) | typed | parse_params(param or [])
-        )
-        check_cluster(cls, dask, workers)
-        wanted = parse_shape(size, "--size") or (setting.size if setting else None)
+        check_output(output)
+        typed = _typed(patch, stride, atoms, max_memory) | parse_params(param or [])
+        asked = Asked(method, preset_name, typed, seed)
+        model, own_size = (None, None) if asked.is_open else _model(asked, pictures=True)
+        wanted = parse_shape(size, "--size") or own_size
+        plan = make_plan(data, wanted, color, settled=not asked.is_open)
+        if model is None and plan.seen is not None:
+            model, _ = _model(asked, pictures=True)
+        if model is not None:
+            _check_room(model, plan)
         limits = Limits(max_pixels, max_bytes)
-        samples = read_data(data, wanted, color, skip=skip_unreadable, limits=limits)
+        samples = read_data(data, plan.size, plan.color, skip=skip_unreadable, limits=limits)
+        if model is None:
+            model, _ = _model(asked, pictures=samples.X.ndim > 2)
+        check_cluster(type(model), dask, workers)
         parts = _split(samples, holdout, per_class, seed)
-        with on_cluster(dask, workers) as spread:
-            seconds = _train(model, samples, parts.train, spread, _fit_options(cls, checkpoint))
+        plan, samples = settle_color(plan, samples, seed)
+        with in_options_words(model), on_cluster(dask, workers) as spread:
+            check_memory(model, len(samples.y[parts.train]), samples.X.shape[1:])
+            seconds = _train(model, samples, parts.train, spread, _fit_options(type(model), checkpoint))
         model.training_ = training_record(samples.y[parts.train], data, seed)
         model.save(output)  # before it is judged: what was learned is safe
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
-        _report(model, samples, parts, seconds, output)
+        report(model, samples, parts, plan, output, seconds)
+
+
+class Asked(NamedTuple):
+    """The words that say which model."""
+
+    method: str | None
+    preset: str | None
+    params: dict[str, Any]
+    seed: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the data decide on the method."""
+        return self.method is None and self.preset is None
+
+
+def default_output(data: str) -> Path:
+    """A model file in this folder, named after the data; a file that is no model is never replaced."""
+    from dcadl.estimators.files import read_header
+
+    path = Path(Path(data.rstrip("/")).resolve().name.split(".")[0] + ENDING)
+    if path.exists():
+        try:
+            read_header(path)
+        except ValueError:
+            raise ValueError(f"{path} is there and no model of dcadl; name the model file with -o.") from None
+        note(f"the model file {path} is replaced")
+    return path
+
+
+def _typed(patch: str | None, stride: str | None, atoms: int | None, memory: str | None) -> dict[str, Any]:
+    """Parameters that have options of their own, as far as they were given."""
+    found: dict[str, Any] = {
+        "patch_shape": parse_shape(patch, "--patch"),
+        "stride": parse_shape(stride, "--stride"),
+        "n_atoms": atoms,
+        "max_memory": memory,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _model(asked: Asked, *, pictures: bool) -> tuple[Any, Any]:
+    """The estimator, not fitted yet, and the size of pictures that a preset wants."""
+    usual = "loo-adl" if pictures and asked.preset is None else "dcadl"
+    cls = find_method(asked.method or usual)
+    setting = None if asked.preset is None else preset(asked.preset, cls)
+    if setting is not None and not setting.tuned:
+        note(f"{asked.preset} has no parameters for {cls.__name__}: its defaults are used")
+    own = setting.params if setting else {}
+    return build(cls, _seeded(cls, asked.seed) | own | asked.params), setting.size if setting else None
+
+
+def _check_room(model: Any, plan: Plan) -> None:
+    """Refuse a folder that does not fit, before it is read."""
+    if plan.seen is not None and plan.size is not None:
+        with in_options_words(model):
+            check_memory(model, len(plan.seen.sizes), (*plan.size, *((3,) if plan.color else ())))
 
 
 def check_output(path: Path) -> None:
-    """Before hours of work: the file must be one we can write."""
+    """Before hours of work: the file must be one we can write, and be told by its name."""
+    if path.suffix not in ("", ENDING):
+        raise ValueError(f"--output must end in {ENDING}, the only format of models; got {path.name}.")
     if path.is_dir():
         raise ValueError(f"--output must name a file; {path} is a folder.")
     if not path.resolve().parent.is_dir():
@@ -204,21 +286,3 @@ def _with_options(model: Any, options: dict[str, Any]) -> Any:
     if not options:
         return model
     return SimpleNamespace(fit=partial(model.fit, **options), set_callbacks=model.set_callbacks)
-
-
-def _report(model: Any, samples: Labelled, parts: Parts, seconds: float, output: Path) -> None:
-    n = len(samples.y[parts.train])
-    passes = f", {model.n_iter_} passes" if hasattr(model, "n_iter_") else ""
-    say(
-        f"{type(model).__name__}: {n} samples of {times_text(image_shape(model))}, "
-        f"{len(model.classes_)} classes{passes}, {seconds:.2f} s"
-    )
-    if parts.test is not None:
-        accuracy, tested = (
-            model.score(samples.X[parts.test], samples.y[parts.test]),
-            len(samples.y[parts.test]),
-        )
-        say(f"accuracy: {accuracy:.2%} of {tested} samples not trained on")
-        model.training_ |= {"accuracy": round(float(accuracy), 6), "tested_on": tested}
-        model.save(output)
-    say(f"saved: {output} ({size_text(output.stat().st_size)})")

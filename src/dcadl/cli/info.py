@@ -8,6 +8,7 @@ import typer
 
 from dcadl.cli.predict import Model
 from dcadl.cli.read import image_shape
+from dcadl.cli.summary import accuracy_line, choice_sentence, expected_judgement
 from dcadl.cli.terminal import cell, clean_exit, say, size_text, times_text
 
 CLASSES_SHOWN = 12
@@ -46,7 +47,11 @@ def describe(path: Path) -> dict[str, Any]:
         }
     if hasattr(model, "n_iter_"):
         facts["passes"] = int(model.n_iter_)
-    return facts
+    if choice_sentence(model):
+        facts["chosen"] = choice_sentence(model)
+    if (judged := expected_judgement(model)) is not None:
+        facts["expected_accuracy"] = accuracy_line(judged)
+    return facts | {"training": getattr(model, "training_", {})}
 
 
 def _json(facts: dict[str, Any]) -> None:
@@ -78,4 +83,8 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("patches", f"{shape}, stride {stride}: {grid} places"))
     if "passes" in facts:
         lines.append(("passes", str(facts["passes"])))
+    lines += [(key.replace("_", " "), facts[key]) for key in ("chosen", "expected_accuracy") if key in facts]
+    if facts["training"]:
+        told = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in facts["training"].items())
+        lines.append(("training", told))
     return [*lines, ("parameters", ", ".join(f"{name}={value!r}" for name, value in facts["params"].items()))]

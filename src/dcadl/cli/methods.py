@@ -2,10 +2,21 @@
 
 import ast
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import dcadl  # not dcadl.estimators: `--help` names the methods without importing them
 
+# Parameters that have an option of their own, and what samples are called
+OPTIONS = {
+    "patch_shape": "--patch",
+    "stride": "--stride",
+    "n_atoms": "--atoms",
+    "max_memory": "--max-memory",
+    "random_state": "--seed",
+    "image_shape": "the pictures",
+}
 WORDS = {"none": None, "true": True, "false": False}
 
 
@@ -29,6 +40,21 @@ def build(method: type, params: dict[str, Any]) -> Any:
         if name not in has:
             raise ValueError(f"{method.__name__} has no parameter {name!r}; it has {', '.join(has)}.")
     return method(**params)
+
+
+@contextmanager
+def in_options_words(model: Any) -> Iterator[None]:
+    """What the library says of its parameters, said of the options that were typed."""
+    names = "|".join(sorted(map(re.escape, model.get_params()), key=len, reverse=True))
+    parameter = re.compile(rf"(?<![\w-])({names})(?![\w=])")
+
+    def option(found: re.Match[str]) -> str:
+        return OPTIONS.get(found[1], f"--param {found[1]}")
+
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(parameter.sub(option, str(error))) from error
 
 
 def parse_params(texts: list[str]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class ImageForm(NamedTuple):
 def read_data(
     data: str,
     size: Any = None,
-    color: bool = False,
+    color: bool | None = False,
     *,
     skip: bool = False,
     if_mixed: str = RESIZE,
@@ -195,7 +195,7 @@ def _same_file(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
-def _named(name: str, size: Any, color: bool) -> Any:
+def _named(name: str, size: Any, color: bool | None) -> Any:
     from dcadl.data import load
     from dcadl.data.images import conform
 

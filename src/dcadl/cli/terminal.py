@@ -121,6 +121,8 @@ def progress_bar() -> Progress:
 
 def size_text(n_bytes: int) -> str:
     """Bytes as a person reads them."""
+    if n_bytes >= 1e9:
+        return f"{n_bytes / 1e9:.1f} GB"
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.1f} kB"
 
 

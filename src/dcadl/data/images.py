@@ -5,9 +5,10 @@ import struct
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +32,8 @@ FILTERS = {
     "lanczos": Image.Resampling.LANCZOS,
     "nearest": Image.Resampling.NEAREST,
 }
+LARGE_PICTURE = 16_000_000  # pixels
+_ONE_LARGE = Lock()
 # what Pillow's decoders are known to raise on damaged files
 DECODER_ERRORS = (
     OSError,
@@ -162,9 +165,15 @@ def resize(picture: Image.Image, size: Size, filter: Filter = "area") -> Image.I
     return picture.resize((width, height), FILTERS[filter])
 
 
-def conform(images: Any, size: Size, color: bool, filter: Filter = "area") -> Any:
-    """Images already in an array (n, H, W[, 3]) brought to a size and to grey or colour; dtype is kept."""
-    if images.ndim == 4 and images.shape[-1] in (3, 4) and not color:
+def conform(images: Any, size: Size, color: bool | None, filter: Filter = "area") -> Any:
+    """Images already in an array (n, H, W[, 3]) brought to a size and to grey or colour; dtype is kept.
+
+    `color=None` keeps the channels that there are.
+    """
+    _refuse_channels_first(images.shape)
+    if color is None and images.ndim == 4 and images.shape[-1] == 4:
+        images = images[..., :3]
+    if images.ndim == 4 and images.shape[-1] in (3, 4) and color is False:
         images = _luma(images[..., :3])
     elif images.ndim == 4 and images.shape[-1] == 1:
         images = images[..., 0]
@@ -177,8 +186,18 @@ def conform(images: Any, size: Size, color: bool, filter: Filter = "area") -> An
 
 
 def _pixels(opened: Image.Image, size: Size, color: bool, filter: Filter) -> Any:
-    picture = _plain(ImageOps.exif_transpose(opened), color)
-    return np.asarray(resize(picture, size, filter))
+    # A camera's picture takes hundreds of megabytes while it is decoded: one at a time, however many threads.
+    with _ONE_LARGE if opened.width * opened.height > LARGE_PICTURE else nullcontext():
+        ImageOps.exif_transpose(opened, in_place=True)  # else even an upright picture would be copied
+        return np.asarray(resize(_plain(opened, color), size, filter))
+
+
+def _refuse_channels_first(shape: tuple[int, ...]) -> None:
+    if len(shape) == 4 and shape[1] in (1, 3, 4) and shape[-1] not in (1, 3, 4):
+        raise ValueError(
+            f"images must have their channels last, (n, height, width, channels); got {shape}. "
+            "np.moveaxis(images, 1, -1) brings them there."
+        )
 
 
 def _luma(images: Any) -> Any:
@@ -206,9 +225,9 @@ def _plain(picture: Image.Image, color: bool) -> Image.Image:
         white = Image.new("RGB", picture.size, "white")
         white.paste(picture, mask=picture.getchannel("A"))
         picture = white
-    if color or picture.mode not in ("L", "1"):
+    if picture.mode != "RGB" and (color or picture.mode not in ("L", "1")):
         picture = picture.convert("RGB")
-    return picture if color else picture.convert("L")
+    return picture if color or picture.mode == "L" else picture.convert("L")
 
 
 def _eight_bits(picture: Image.Image) -> Image.Image:

@@ -29,7 +29,7 @@ def read_labelled(
     path: str | Path,
     *,
     size: Size = None,
-    color: bool = False,
+    color: bool | None = False,
     on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
@@ -38,7 +38,7 @@ def read_labelled(
     Samples and labels from whatever `path` is.
 
     A folder with one sub-folder per class, or an archive of one, is read by `image_folder` with `size`,
-    `color` and `on_error`.
+    `color` and `on_error`. Of arrays, `color=None` keeps the channels that there are.
     A `.npz` or `.mat` file must hold samples (images, X, data, features, fea, featureMat) and labels
     (labels, y, target, gnd, labelMat), samples in rows or in columns. A picture of more than `max_pixels`, or
     arrays of more than `max_bytes`, are refused before they are unfolded in memory.
@@ -52,19 +52,19 @@ def read_labelled(
     """
     path = Path(path)
     if path.is_dir():
-        return image_folder(path, size=size, color=color, on_error=on_error, max_pixels=max_pixels)
+        return image_folder(path, size=size, color=bool(color), on_error=on_error, max_pixels=max_pixels)
     if path.suffix.lower() in (".npz", ".mat"):
         return bunch_of_arrays(read_arrays(path, max_bytes=max_bytes), path, size=size, color=color)
     if path.is_file() and is_archive(path):
         folder = unpacked(path)
-        return image_folder(folder, size=size, color=color, on_error=on_error, max_pixels=max_pixels)
+        return image_folder(folder, size=size, color=bool(color), on_error=on_error, max_pixels=max_pixels)
     if path.exists():
         raise ValueError(f"expected a folder of class folders, an archive of one, .npz or .mat; got {path}.")
     raise FileNotFoundError(f"no data at {path}")
 
 
 def bunch_of_arrays(
-    arrays: dict[str, Any], path: Path, *, size: Size = None, color: bool = False, **extra: Any
+    arrays: dict[str, Any], path: Path, *, size: Size = None, color: bool | None = False, **extra: Any
 ) -> Bunch:
     """Arrays by name as a Bunch, whichever of the common names they use; what does not fit names the file."""
     try:
@@ -73,7 +73,9 @@ def bunch_of_arrays(
         raise ValueError(f"{path}: {error}") from error
 
 
-def _bunch(arrays: dict[str, Any], path: Path, size: Size, color: bool, extra: dict[str, Any]) -> Bunch:
+def _bunch(
+    arrays: dict[str, Any], path: Path, size: Size, color: bool | None, extra: dict[str, Any]
+) -> Bunch:
     arrays = _join_parts(arrays, extra)
     samples_key = _pick(arrays, SAMPLE_KEYS, "samples")
     labels_key = _pick(arrays, LABEL_KEYS, "labels")
@@ -139,7 +141,7 @@ def _check_numbers(samples: Any, key: str) -> None:
         raise ValueError(f"{key} holds NaN or infinite values.")
 
 
-def _shaped(samples: Any, size: Size, color: bool) -> Any:
+def _shaped(samples: Any, size: Size, color: bool | None) -> Any:
     """Pictures brought to size; rows folded into pictures where `size` says how."""
     if samples.ndim > 2:
         return conform(samples, size, color)

@@ -1,0 +1,234 @@
+"""The screen at the end of `dcadl fit`: what was chosen, what to expect, what to be careful of, what next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcadl.cli.control import Control, ridge_on_pixels
+from dcadl.cli.plan import Plan
+from dcadl.cli.read import Labelled, Parts, image_shape
+from dcadl.cli.terminal import note, say, size_text, times_text
+
+CLASSES_LISTED = 12
+FEW_JUDGED = 20
+FEW_OF_A_CLASS = 5
+CONFIDENCE = 0.95
+NORMALISED = {
+    "whitened": "whitened",
+    "whitened-once": "whitened, their lengths kept",
+    "centred": "centred",
+    None: "as they are",
+}
+
+
+class Judged(NamedTuple):
+    """Accuracy on samples that the model had not seen, and what they were named."""
+
+    accuracy: float
+    n: int
+    confusion: Any  # (C, C) true class in rows
+    how: str  # on what
+
+
+def report(model: Any, samples: Labelled, parts: Parts, plan: Plan, output: Path, seconds: float) -> None:
+    """The screen at the end; the model is saved once more with what was measured."""
+    name, y = type(model).__name__, samples.y[parts.train]
+    passes = f", {model.n_iter_} passes" if hasattr(model, "n_iter_") else ""
+    say(
+        f"{name}: {len(y)} samples of {times_text(image_shape(model))}, "
+        f"{len(model.classes_)} classes{passes}, {seconds:.2f} s"
+    )
+    judged = _tested(model, samples, parts) or expected_judgement(model)
+    test = None if parts.test is None else (samples.X[parts.test], samples.y[parts.test])
+    control = ridge_on_pixels(samples.X[parts.train], y, test)
+    model.training_ |= {"control_accuracy": round(control.accuracy, 6)}
+    if parts.test is not None and judged is not None:
+        say(f"accuracy: {judged.accuracy:.2%} of {judged.n} samples not trained on")
+        model.training_ |= {"accuracy": round(judged.accuracy, 6), "tested_on": judged.n}
+    model.save(output)
+    for word, text in _lines(model, y, plan, judged, control_line(judged, control, name)):
+        say(f"{word}: {text}")
+    say(f"saved: {output} ({size_text(output.stat().st_size)})")
+    for line in next_lines(output, judged, model.classes_, pictures=samples.X.ndim > 2):
+        say(f"next: {line}")
+    for line in _cautions(samples, y, parts, plan, judged):
+        note(line)
+
+
+def _lines(model: Any, y: Any, plan: Plan, judged: Judged | None, control: str) -> Iterator[tuple[str, str]]:
+    yield "classes", classes_line(y)
+    if plan.sentence():
+        yield "pictures", plan.sentence()
+    if choice_sentence(model):
+        yield "chosen", choice_sentence(model)
+    if judged is not None:
+        yield "expected accuracy", accuracy_line(judged)
+    yield "control", control
+    if judged is not None:
+        yield "most confused", confused_line(judged, model.classes_)
+
+
+def _tested(model: Any, samples: Labelled, parts: Parts) -> Judged | None:
+    """How the model does on its test part, where there is one."""
+    if parts.test is None:
+        return None
+    from sklearn.metrics import confusion_matrix
+
+    y = samples.y[parts.test]
+    confusion = confusion_matrix(y, model.predict(samples.X[parts.test]), labels=model.classes_)
+    return Judged(float(np.trace(confusion) / len(y)), len(y), confusion, "not trained on")
+
+
+def _cautions(samples: Labelled, y: Any, parts: Parts, plan: Plan, judged: Judged | None) -> list[str]:
+    found = few_samples_cautions(y, judged)
+    if samples.X.ndim > 2:
+        seen = (None, None) if plan.seen is None else (plan.seen.sizes, plan.seen.target)
+        found += picture_cautions(samples.X, samples.y, parts.test, *seen)
+    return found
+
+
+def choice_sentence(model: Any) -> str:
+    """What was chosen for the pictures, and why; empty for models without a choice."""
+    if not hasattr(model, "candidates_"):
+        return ""
+    shape = times_text(model.patch_shape_ if len(model.image_shape_) > 1 else model.patch_shape_[-1:])
+    cells = _listed([times_text((side, side)) for side in model.pool_])
+    tried = len(model.candidates_)
+    chosen = "as asked for"
+    if tried > 1:
+        accuracies = [one["accuracy"] for one in model.candidates_]
+        chosen = (
+            f"the least leave-one-out error of {tried} structures "
+            f"({max(accuracies):.0%} to {min(accuracies):.0%} right before learning)"
+        )
+    learned = (
+        "; filters learned from the labels were kept, for they did better on pictures they had not seen"
+        if model.learned_
+        else "; its filters were found without the labels"
+    )
+    return (
+        f"windows of {shape}, {NORMALISED[model.normalize_]}, averaged over {cells} cells: {chosen}{learned}"
+    )
+
+
+def expected_judgement(model: Any) -> Judged | None:
+    """What the fit itself says of new samples; None for methods that do not say."""
+    if not hasattr(model, "expected_accuracy_"):
+        return None
+    return Judged(model.expected_accuracy_, model.n_judged_, model.confusion_, "left out one at a time")
+
+
+def interval(accuracy: float, n: int) -> tuple[float, float]:
+    """Wilson's interval of an accuracy seen on n samples."""
+    from scipy.stats import binomtest
+
+    found = binomtest(round(accuracy * n), n).proportion_ci(CONFIDENCE, method="wilson")
+    return float(found.low), float(found.high)
+
+
+def classes_line(y: Any) -> str:
+    """The classes and their counts."""
+    counts = Counter(y.tolist())
+    if len(counts) <= CLASSES_LISTED:
+        return ", ".join(f"{name} {counts[name]}" for name in sorted(counts))
+    fewest = min(counts, key=lambda name: (counts[name], name))
+    most = max(counts, key=lambda name: (counts[name], name))
+    return f"{len(counts)}, from {counts[fewest]} ({fewest}) to {counts[most]} ({most}) samples"
+
+
+def accuracy_line(judged: Judged) -> str:
+    """The accuracy with its interval."""
+    low, high = interval(judged.accuracy, judged.n)
+    return f"{judged.accuracy:.1%} ({low:.1%} to {high:.1%}; {judged.n} samples {judged.how})"
+
+
+def control_line(judged: Judged | None, control: Control, name: str) -> str:
+    """What plain ridge reaches beside it."""
+    if judged is None:
+        return f"plain ridge on the same numbers reaches {control.accuracy:.1%}"
+    low, high = interval(judged.accuracy, judged.n)
+    both = f"plain ridge on the same numbers reaches {control.accuracy:.1%}, {name} {judged.accuracy:.1%}"
+    if control.accuracy > high:
+        return f"{both}: plain ridge is better here, take --method patch-ridge"
+    return both if control.accuracy < low else f"{both}: no clear difference"
+
+
+def confused_line(judged: Judged, classes: Any) -> str:
+    """The two classes that are most often taken for each other."""
+    both = judged.confusion + judged.confusion.T
+    pairs = np.triu(both, 1)
+    i, j = np.unravel_index(pairs.argmax(), pairs.shape)
+    if not pairs[i, j]:
+        return "no sample was taken for another class"
+    total = judged.confusion[[i, j]].sum()
+    return f"{classes[i]} and {classes[j]} ({pairs[i, j]:.0f} of their {total:.0f} samples)"
+
+
+def next_lines(output: Path, judged: Judged | None, classes: Any, *, pictures: bool) -> list[str]:
+    """What to do now."""
+    lines = [f"dcadl predict {output} PICTURES_OR_FOLDERS"] if pictures else []
+    lines += [f"dcadl info {output}"] if not pictures else [f"dcadl show {output}"]
+    if judged is None:
+        lines.append("measure the accuracy: fit again with --holdout 0.25")
+    elif judged.accuracy < 1 and np.triu(judged.confusion + judged.confusion.T, 1).any():
+        pair = confused_line(judged, classes).rpartition(" (")[0]
+        lines.append(f"to get better, add pictures of {pair} first" if pictures else f"look at {pair} first")
+    return lines
+
+
+def few_samples_cautions(y: Any, judged: Judged | None) -> list[str]:
+    """Small classes, and too few samples to judge by."""
+    counts = Counter(y.tolist())
+    small = [f"{name} ({n})" for name, n in sorted(counts.items()) if n < FEW_OF_A_CLASS]
+    found = []
+    if small:
+        shown = ", ".join(small[:8]) + (f" and {len(small) - 8} more" if len(small) > 8 else "")
+        found.append(f"too few samples to learn from: {shown}; {FEW_OF_A_CLASS} of a class are little, 20 do")
+    if judged is not None and judged.n < FEW_JUDGED:
+        found.append(
+            f"only {judged.n} samples to judge by: the accuracy may be far off, as its interval says"
+        )
+    if judged is not None and interval(judged.accuracy, judged.n)[0] <= max(counts.values()) / len(y):
+        found.append(
+            "this is no clear gain over always naming the largest class: more samples are needed, or "
+            "others, for what is asked is not seen in these"
+        )
+    return found
+
+
+def picture_cautions(X: Any, y: Any, test: Any, sizes: Any, size_labels: Any) -> list[str]:
+    """Near-duplicates, and classes that differ in what new pictures need not share."""
+    from dcadl.data.cautions import tells_apart
+
+    repeats = _repeats(X, test)
+    found = [f"{repeats}: the accuracy is too good where new pictures do not"] if repeats else []
+    light = tells_apart(X.reshape(len(X), -1).mean(axis=1, dtype=float)[:, None], y)
+    if light is not None:
+        found.append(f"brightness alone tells the classes apart ({light:.0%} right); is that meant?")
+    by_size = None if sizes is None or not len(sizes) else tells_apart(sizes, size_labels)
+    if by_size is not None:
+        found.append(f"picture sizes alone tell the classes apart ({by_size:.0%} right); is that meant?")
+    return found
+
+
+def _repeats(X: Any, test: Any) -> str:
+    """How many pictures nearly repeat another one; of test pictures, one that was trained on."""
+    from dcadl.data.cautions import near_duplicates, small_copies
+
+    copies = small_copies(X)
+    if test is None:
+        n = int((near_duplicates(copies) >= 0).sum())
+        return f"{n} of {len(X)} pictures nearly repeat another one" if n else ""
+    tested = np.zeros(len(X), bool)
+    tested[test] = True
+    n = int((near_duplicates(copies[tested], copies[~tested]) >= 0).sum())
+    return f"{n} of {tested.sum()} test pictures nearly repeat a training picture" if n else ""
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
