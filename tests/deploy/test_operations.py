@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pytest
 from deploy_models import EVERY_CASE, case, centred, class_scores, digits
@@ -81,6 +83,14 @@ def test_the_patches_themselves_are_an_identity_bank():
 def test_what_cannot_be_exported_says_why_in_one_line(method):
     with pytest.raises(ValueError, match=f"^{method.__name__} cannot be exported: .*[.]$"):
         operations_of(method())
+
+
+def test_a_model_changed_after_its_fit_is_refused():
+    model = copy(case("dcadl").model)
+    model.coef_ = model.coef_[:, 1:]
+
+    with pytest.raises(ValueError, match="takes 53 features, but there are 54"):
+        operations_of(model)
 
 
 def test_strangers_are_refused_by_name():

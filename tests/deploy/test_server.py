@@ -204,7 +204,7 @@ def test_a_body_that_does_not_arrive_in_time_is_refused():
 def test_with_a_token_only_the_health_is_open(folder):
     app = create_app([folder / "digits.safetensors"], token="a secret")
     with testclient.TestClient(app) as client:
-        for path in ("/models", "/metrics", "/"):
+        for path in ("/models", "/metrics", "/", "/openapi.json"):
             assert client.get(path).status_code == 401
             assert client.get(path, headers={"authorization": "Bearer a secreT"}).status_code == 401
             assert client.get(path, headers={"authorization": "Bearer a secret"}).status_code == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import singledispatch
 from typing import Any
 
@@ -56,13 +57,15 @@ def operations_of(model: Any, *, scale: float = 1.0) -> Program:
     check_is_fitted(model)
     first = () if scale == 1 else (Rescale(float(scale)),)
     end = Softmax(float(getattr(model, "temperature_", 1.0)))
-    return Program(
+    program = Program(
         type(model).__name__,
         tuple(int(size) for size in model.image_shape_),
         np.asarray(model.classes_),
         (*first, *body(model), end),
         facts_of(model),
     )
+    _check_features(program)
+    return program
 
 
 def facts_of(model: Any) -> dict[str, Any]:
@@ -77,6 +80,16 @@ def facts_of(model: Any) -> dict[str, Any]:
         facts["expected_accuracy"] = float(model.expected_accuracy_)
     training = getattr(model, "training_", None)
     return facts | ({"training": dict(training)} if training else {})
+
+
+def _check_features(program: Program) -> None:
+    """Refuse a list whose classifier was fitted to other features: parameters were changed after the fit."""
+    for operation, before, _ in program.steps():
+        if isinstance(operation, Linear) and operation.coef.shape[1] != math.prod(before):
+            raise ValueError(
+                f"The model is not as its parameters say: its classifier takes {operation.coef.shape[1]} "
+                f"features, but there are {math.prod(before)}. Were parameters set after fit?"
+            )
 
 
 @singledispatch
@@ -103,7 +116,7 @@ _REFUSALS = {
 @_operations.register
 def _dcadl(model: DCADL) -> tuple[Operation, ...]:
     threshold = 0.0 if model.solver == "paper" else float(model.lam1)
-    return _on_patches(model, threshold, split=getattr(model, "codes", "signed") == "split")
+    return _on_patches(model, threshold)
 
 
 @_operations.register
@@ -206,12 +219,10 @@ def _sadl(model: SADL) -> tuple[Operation, ...]:
     return (*_unit_image(model), Linear(coef, np.zeros(len(coef), coef.dtype)))
 
 
-def _on_patches(model: Any, threshold: float, split: bool = False) -> tuple[Operation, ...]:
-    """Responses to atoms, shrunk or split, and a linear map: what DCADL and its control predict by."""
+def _on_patches(model: Any, threshold: float) -> tuple[Operation, ...]:
+    """Responses to atoms, shrunk, and a linear map: what DCADL and its control predict by."""
     bank = _bank(model.grid_, model.atoms_, model.normalize)
     codes: tuple[Operation, ...] = (SoftThreshold(threshold),) if threshold > 0 else ()
-    if split:
-        codes = (Split(np.full(len(model.atoms_), threshold)),)
     return (*_unit_image(model), bank, *codes, Linear(model.coef_, model.intercept_))
 
 

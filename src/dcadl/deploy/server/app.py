@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -89,7 +90,7 @@ def create_app(paths: Sequence[Path], *, token: str | None = None, limits: Limit
         yield
         await models.stop()
 
-    app = FastAPI(title="dcadl", version=__version__, lifespan=running, docs_url=None, redoc_url=None)
+    app = FastAPI(title="dcadl", version=__version__, lifespan=running, openapi_url=None)
     app.add_middleware(Measured, metrics=metrics)
     app.exception_handler(Refusal)(_refused)
     guard = [Depends(_guard(token))]
@@ -114,7 +115,8 @@ def _add_answers(app: FastAPI, models: Models, limits: Limits, guard: list[Any])
         served = models.named(model)
         samples = await read_samples(request, served, limits)
         scores = await served.batcher.scores(samples)
-        return Explanations(model=served.name, explanations=_explanations(served, samples, scores))
+        found = await asyncio.to_thread(_explanations, served, samples, scores)  # others go on
+        return Explanations(model=served.name, explanations=found)
 
 
 def _add_facts(app: FastAPI, models: Models, metrics: Metrics, guard: list[Any]) -> None:
@@ -122,6 +124,11 @@ def _add_facts(app: FastAPI, models: Models, metrics: Metrics, guard: list[Any])
     async def list_models() -> list[ModelFacts]:
         """The models that are served."""
         return [_facts(served) for served in models.by_name.values()]
+
+    @app.get("/openapi.json", dependencies=guard, include_in_schema=False)
+    async def document() -> dict[str, Any]:
+        """This interface, described; behind the token like the rest."""
+        return app.openapi()
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
