@@ -78,10 +78,7 @@ FRAMEWORKS_OF = {
 }  # what these solvers are made of
 
 
-TOO_LONG_STILL = {SOURCE / "estimators" / "dcadl.py"}  # being split; may only shrink
-
-
-@every([f for f in FILES if f not in TOO_LONG_STILL])
+@every(FILES)
 def test_files_fit_in_one_sitting(path):
     assert len(path.read_text().splitlines()) <= LINES_IN_A_FILE
 
