@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import dcadl
+from dcadl.cli.sorting import copy_into
 
 
 @pytest.fixture(scope="session")
@@ -141,3 +142,63 @@ def test_a_model_of_features_takes_no_pictures(refused, tmp_path, pictures):
 
 def test_two_forms_at_once_are_refused(refused, model, pictures):
     assert "not both" in refused("predict", model, pictures[0], "--json", "--csv")
+
+
+def test_a_folder_and_a_pattern_mean_the_pictures_in_them(call, model, folder, pictures):
+    by_name = call("predict", model, *pictures, "--json").stdout
+
+    assert call("predict", model, folder, "--json").stdout == by_name
+    assert call("predict", model, f"{folder}/*/*.png", "--json").stdout == by_name
+
+
+@pytest.mark.parametrize("word", ["empty", "empty/*.png"])
+def test_a_folder_or_pattern_without_pictures_is_refused(refused, tmp_path, model, word):
+    (tmp_path / "empty").mkdir()
+
+    assert "empty" in refused("predict", model, tmp_path / word)
+
+
+def test_pictures_are_copied_into_a_folder_of_their_label_and_none_is_moved(call, tmp_path, model, pictures):
+    found = json.loads(call("predict", model, *pictures, "--json").stdout)
+
+    call("predict", model, *pictures, "--sort-into", tmp_path / "sorted")
+    call("predict", model, *pictures, "--sort-into", tmp_path / "sorted")  # nothing is copied twice
+
+    expected = sorted((row["label"], row["file"].rpartition("/")[2]) for row in found)
+    assert sorted((p.parent.name, p.name) for p in (tmp_path / "sorted").rglob("*.png")) == expected
+    assert all(p.is_file() for p in pictures)
+
+
+def test_two_pictures_of_one_name_are_both_copied(call, tmp_path, model, pictures):
+    for home, picture in zip("ab", pictures):
+        (tmp_path / home).mkdir()
+        (tmp_path / home / "same.png").write_bytes(picture.read_bytes())
+
+    call("predict", model, tmp_path / "a", tmp_path / "b", "--sort-into", tmp_path / "sorted")
+
+    copies = {p.read_bytes() for p in (tmp_path / "sorted").rglob("*.png")}
+    assert copies == {p.read_bytes() for p in pictures[:2]}
+
+
+def test_a_label_cannot_lead_out_of_the_folder(tmp_path, pictures):
+    copy_into(tmp_path / "sorted", [(pictures[0], "../out"), (pictures[1], "..")])
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["sorted"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_labels_are_written_to_a_file(call, tmp_path, model, pictures, ending):
+    expected = json.loads(call("predict", model, *pictures, "--json").stdout)
+
+    result = call("predict", model, *pictures, "-o", tmp_path / f"labels{ending}")
+
+    text = (tmp_path / f"labels{ending}").read_text()
+    rows = {".csv": lambda: list(csv.DictReader(text.splitlines()))}.get(
+        ending, lambda: [json.loads(line) for line in text.splitlines()]
+    )()
+    assert result.stdout == ""
+    assert [row["label"] for row in rows] == [row["label"] for row in expected]
+
+
+def test_labels_are_never_written_over_a_picture_or_in_another_form(refused, tmp_path, model, pictures):
+    assert "must end in .csv or .jsonl" in refused("predict", model, *pictures, "-o", pictures[0])

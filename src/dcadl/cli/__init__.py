@@ -16,6 +16,7 @@ try:
     from dcadl.cli.info import info
     from dcadl.cli.predict import predict
     from dcadl.cli.serve import serve
+    from dcadl.cli.show import show
     from dcadl.cli.terminal import InterruptibleApp
 except KeyboardInterrupt:  # before there is a command that could say so
     sys.stderr.write("interrupted\n")
@@ -29,7 +30,7 @@ app = InterruptibleApp(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (demo, fit, predict, evaluate, info, card, export, serve, features, bench, tune, report):
+for command in (demo, fit, predict, evaluate, info, show, card, export, serve, features, bench, tune, report):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

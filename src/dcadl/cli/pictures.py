@@ -1,12 +1,14 @@
 """The pictures that commands write: a confusion matrix, and those of the demo."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dcadl.cli.terminal import times_text
 from dcadl.plot import AtomsDisplay, CodesDisplay, ConvergenceDisplay
-from dcadl.plot.canvas import new_figure, set_title
+from dcadl.plot.canvas import INK, QUIET, new_figure, set_title
 
 DPI = 120
 NUMBERS_UP_TO = 20  # classes; beyond this, numbers in the cells and all names would overlap
@@ -58,3 +60,40 @@ def overview(model: Any, X: Any, y: Any, confusion: Any, title: str) -> Any:
     draw_confusion(mistakes, confusion, model.classes_, title)
     CodesDisplay.from_estimator(model, X, y, figure=bottom)
     return figure
+
+
+def model_picture(model: Any, name: str) -> Any:
+    """A fitted model on one page: atoms, structures compared, confusions of left-out images."""
+    draws: list[Callable[[Any], Any]] = []
+    if hasattr(model, "atoms_"):
+        draws.append(lambda ax: AtomsDisplay.from_estimator(model, ax=ax))
+    if len(getattr(model, "candidates_", ())) > 1:
+        draws.append(lambda ax: draw_candidates(ax, model.candidates_))
+    if hasattr(model, "confusion_"):
+        title = f"expected: {model.expected_accuracy_:.1%} of new images right"
+        draws.append(
+            lambda ax: draw_confusion(ax, np.rint(model.confusion_).astype(int), model.classes_, title)
+        )
+    if not draws:
+        raise ValueError(f"{type(model).__name__} has neither atoms nor confusions to draw.")
+    figure = new_figure(5.4 * len(draws), 5.2)
+    for ax, draw in zip(np.atleast_1d(figure.subplots(1, len(draws))), draws):
+        draw(ax)
+    figure.suptitle(f"{name}: {type(model).__name__}", fontsize=12)
+    return figure
+
+
+def draw_candidates(ax: Any, candidates: list[dict[str, Any]], shown: int = 12) -> None:
+    """The structures that were compared, best on top, by their leave-one-out error."""
+    few = candidates[:shown]
+    names = [
+        f"{times_text(one['patch_shape'])} {one['normalize'] or 'as it is'} {'+'.join(map(str, one['pool']))}"
+        for one in few
+    ]
+    places = np.arange(len(few))
+    ax.barh(places, [one["loss"] for one in few], color=[INK] + [QUIET] * (len(few) - 1), height=0.7)
+    ax.set_yticks(places, names, fontsize=8)
+    ax.invert_yaxis()
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_xlabel("leave-one-out error before learning")
+    set_title(ax, f"The best {len(few)} of {len(candidates)} structures: patch, normalisation, grids")
