@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-bits test-lowest test-newest lint bench docs clean
+.PHONY: demo test test-bits test-lowest test-newest lint attack bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dcadl demo
@@ -34,6 +34,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# A hundred thousand hostile cases, a few minutes; the table goes into docs/reliability.md.
+attack: $(VENV)/.test
+	$(BIN)/python tests/hostile/attack.py --page docs/reliability.md
 
 # Every benchmark prints its own table; those that read DCADL_DATA say so when it is not set.
 bench: $(VENV)/.test

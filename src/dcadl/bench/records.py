@@ -71,7 +71,7 @@ def _end_last_line(stream: Any) -> None:
 def _is_whole(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter of brackets in brackets in brackets
         return False
 
 
@@ -81,8 +81,10 @@ def _parsed(text: str, number: int, path: str | Path) -> Record:
         key(record)
         missing = [name for name in (*FIELDS, *FIELDS_OF[record["status"]]) if name not in record]
         newer = int(record.get("format", 0)) > FORMAT
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}, line {number}, is no record of `dcadl bench`: {error!r}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise ValueError(
+            f"{path}, line {number}, is no record of `dcadl bench`: {error_line(error)}."
+        ) from None
     if newer:
         raise ValueError(f"{path}, line {number}, has a newer format; upgrade dcadl.")
     if missing:
