@@ -25,13 +25,13 @@ httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from dcadl import DPL  # noqa: E402 (after the skips)
 from dcadl.deploy.evidence import evidence  # noqa: E402
-from dcadl.deploy.reference import softmax  # noqa: E402
 from dcadl.deploy.server.app import create_app  # noqa: E402
 from dcadl.deploy.server.batching import Batcher  # noqa: E402
 from dcadl.deploy.server.limits import Limits, Refusal  # noqa: E402
 from dcadl.deploy.server.models import Models, Served  # noqa: E402
 from dcadl.deploy.server.requests import bounded_body  # noqa: E402
 from dcadl.deploy.translate import operations_of  # noqa: E402
+from dcadl.ops.softmax import softmax  # noqa: E402
 
 SMALL = Limits(upload_bytes=20_000, pixels=5_000, batch=4, queue=8, seconds=5.0)
 

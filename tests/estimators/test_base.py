@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from after_passes import AfterPasses
 from small_models import NAMES, small
+from threadpoolctl import threadpool_limits
 
 import dcadl
 from dcadl.ops.patches import responses
@@ -56,7 +58,7 @@ def test_an_interrupted_regression_changes_nothing(digits, name, monkeypatch):
     model = small(name).fit(X[:120], y[:120])
     before = kept(model)
     monkeypatch.setattr(
-        "dcadl.estimators.controls.ridge", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt)
+        "dcadl.estimators.controls.ridge_left_out", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt)
     )
 
     with pytest.raises(KeyboardInterrupt):
@@ -131,3 +133,21 @@ def test_six_functions_lead_from_predict_to_the_product(fitted, digits, name, mo
 
     ours = [path for path in found if Path(dcadl.__file__).parent in path.parents]
     assert len(ours) + 1 <= 6
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"ConvNet"}))
+def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(fitted, digits, name):
+    X, y = digits
+    with threadpool_limits(1):
+        alone = small(name).fit(X[:120], y[:120]).decision_function(X[:200])
+    np.testing.assert_array_equal(fitted[name].decision_function(X[:200]), alone)
+
+
+@every_method
+def test_threads_may_share_a_model_to_predict(fitted, digits, name):
+    model, X = fitted[name], digits[0][120:220]
+    expected = model.predict(X)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: model.predict(X), range(12)))
+    assert all(np.array_equal(labels, expected) for labels in found)

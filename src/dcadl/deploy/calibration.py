@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 
 from dcadl.deploy.operations import Program, Softmax
 from dcadl.deploy.reference import run
-
-LOG_RANGE = (-7.0, 7.0)  # of the temperature's natural logarithm
-
+from dcadl.ops.softmax import best_temperature
 
 BINS = 10
 
@@ -31,14 +27,7 @@ def with_temperature(program: Program, X: Any, y: Any) -> Program:
     if unknown:
         raise ValueError(f"y must hold the model's classes; got {', '.join(unknown[:5])}.")
     scores = run(program, X).scores
-    own = scores[np.arange(len(scores)), place]
-
-    def log_loss(log_temperature: float) -> float:
-        beta = np.exp(-log_temperature)
-        return float(np.mean(logsumexp(beta * scores, axis=1) - beta * own))
-
-    best = minimize_scalar(log_loss, bounds=LOG_RANGE, method="bounded").x
     return program._replace(
-        operations=(*program.operations[:-1], Softmax(float(np.exp(best)))),
+        operations=(*program.operations[:-1], Softmax(best_temperature(scores, place))),
         facts={**program.facts, "calibrated": True},
     )

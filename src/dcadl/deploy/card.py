@@ -14,9 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from dcadl import __version__
 from dcadl.deploy.calibration import expected_calibration_error
 from dcadl.deploy.operations import Program
-from dcadl.deploy.reference import softmax
 from dcadl.deploy.translate import facts_of, operations_of
 from dcadl.deploy.web_page import atoms_of
+from dcadl.ops.softmax import softmax
 
 MOST_CONFUSED = 5
 TILE = 40  # pixels of a filter's side in the picture

@@ -25,6 +25,7 @@ from dcadl.deploy.operations import (
 from dcadl.ops.codes import soft_threshold
 from dcadl.ops.hashing import binary_codes
 from dcadl.ops.patches import patch_table, take_patches, unit_rows
+from dcadl.ops.softmax import softmax
 from dcadl.ops.threshold import hard_threshold
 
 
@@ -43,12 +44,6 @@ def run(program: Program, X: Any) -> Answer:
         maps = apply(operation, maps)
     scores = maps[:, 0, 0]
     return Answer(program.classes[scores.argmax(axis=1)], scores, softmax(scores, program.temperature))
-
-
-def softmax(scores: np.ndarray, temperature: float) -> np.ndarray:
-    """Probabilities from scores; the largest is taken off first, so that nothing overflows."""
-    scaled = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
-    return scaled / scaled.sum(axis=1, keepdims=True)
 
 
 def apply(operation: Operation, maps: np.ndarray) -> np.ndarray:

@@ -9,7 +9,12 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -18,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from dcadl.arrays import Array, array_namespace, fetch, one_blas_thread
 from dcadl.estimators.files import SavedModel, save
 from dcadl.estimators.prediction import coded, finite_scores, in_memory, in_parts, on_backend, shrunken
+from dcadl.estimators.probabilities import Probabilities
 from dcadl.estimators.validation import Training, open_npy, predict_rows
 from dcadl.ops.codes import by_image, respond
 from dcadl.ops.patches import Grid, responses, unit_rows
@@ -39,10 +45,11 @@ def fitting(fit: Callable[Concatenate[Model, P], Model]) -> Callable[Concatenate
     @wraps(fit)
     def all_or_nothing(self: Model, *args: P.args, **kwargs: P.kwargs) -> Model:
         before = dict(vars(self))
-        self.__dict__.pop("training_", None)  # it tells of the fit before this one
+        for name in ("training_", "temperature_"):  # they tell of the fit before this one
+            self.__dict__.pop(name, None)
         try:
             with one_blas_thread():
-                return with_teardown(self, *args, **kwargs)
+                return _with_finite_arrays(with_teardown(self, *args, **kwargs))
         except BaseException as error:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -54,6 +61,17 @@ def fitting(fit: Callable[Concatenate[Model, P], Model]) -> Callable[Concatenate
             raise
 
     return cast("Callable[Concatenate[Model, P], Model]", all_or_nothing)
+
+
+def _with_finite_arrays(model: Model) -> Model:
+    """The model, unless its fit overflowed."""
+    for name, value in vars(model).items():
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise FloatingPointError(
+                f"{type(model).__name__} overflowed: {name} holds NaN or infinity. "
+                "Scale the images to [0, 1], or raise the ridges."
+            )
+    return model
 
 
 def fitted_array(x: Array, dtype: Any = None) -> np.ndarray:
@@ -70,7 +88,7 @@ def gaussian_atoms(m: int, d: int, random_state: Any) -> np.ndarray:
     return unit_rows(check_random_state(random_state).standard_normal((m, d)))
 
 
-class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class Classifier(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Base of the classifiers.
 
     A subclass has a `fit`, decorated with `fitting`, which ends by assigning `classes_`, `image_shape_`

@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from dcadl.arrays import Array, check_backend, send
+from dcadl.arrays import Array, check_backend, fetch, send
 from dcadl.estimators.base import Classifier, PatchClassifier, fitted_array, fitting, gaussian_atoms
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.prediction import coded, on_backend
 from dcadl.estimators.validation import check_number, class_shares, grid_of, sample_weights, training_data
 from dcadl.ops.codes import by_image
 from dcadl.ops.patches import atom_shape
-from dcadl.ops.ridge import ridge
+from dcadl.ops.ridge import ridge_left_out
+from dcadl.ops.softmax import best_temperature
 from dcadl.solvers.walk import map_patches
+
+JUDGED = 500  # training images, at most, whose left-out scores the temperature is fitted to
 
 
 class PatchRidge(Classifier):
@@ -65,9 +68,9 @@ class PatchRidge(Classifier):
         weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
         features = map_patches(by_image, send(rows, self.backend), grid, self.normalize)
         intercept = class_shares(Y, weight)
-        W = _ridge_classifier(features, Y - intercept, self.lam, weight, self.backend)
+        W, temperature = _ridge_classifier(features, Y, intercept, self.lam, weight, self.backend)
         self.classes_, self.image_shape_, self.grid_ = classes, shape, grid
-        self.coef_, self.intercept_ = W, intercept
+        self.coef_, self.intercept_, self.temperature_ = W, intercept, temperature
         return self
 
     def _scores(self, rows: Array) -> Array:
@@ -136,10 +139,10 @@ class RandomAtoms(PatchClassifier):
         x, there = on_backend(self.backend, rows, Omega)
         features = coded(x, grid, self.normalize, there, float(self.lam1))
         intercept = class_shares(Y, weight)
-        W = _ridge_classifier(features, Y - intercept, self.lam, weight, self.backend)
+        W, temperature = _ridge_classifier(features, Y, intercept, self.lam, weight, self.backend)
         self.classes_, self.image_shape_, self.grid_ = classes, shape, grid
         self.atoms_ = Omega.reshape(-1, *atom_shape(grid, shape))
-        self.coef_, self.intercept_ = W, intercept
+        self.coef_, self.intercept_, self.temperature_ = W, intercept, temperature
         return self
 
     def _check_parameters(self) -> None:
@@ -164,7 +167,15 @@ class RandomAtoms(PatchClassifier):
 
 
 def _ridge_classifier(
-    features: Array, Y: np.ndarray, lam: float, weight: np.ndarray | None, backend: str
-) -> np.ndarray:
+    features: Array, Y: np.ndarray, intercept: np.ndarray, lam: float, weight: np.ndarray | None, backend: str
+) -> tuple[np.ndarray, float]:
+    """W, and the temperature by what it says of training images left out."""
+    n = len(Y)
     sent = None if weight is None else send(weight, backend)
-    return fitted_array(ridge(features, send(Y, backend), lam, sent).T)
+    judged = slice(0, n, -(-n // JUDGED))  # every few: sorted labels are no reason to judge by one class
+    W, left_out = ridge_left_out(features, send(Y - intercept, backend), lam, sent, judged)
+    heavy = None if weight is None else weight[judged]
+    if heavy is not None and not heavy.any():
+        heavy = None
+    temperature = best_temperature(fetch(left_out) + intercept, Y[judged].argmax(axis=1), heavy)
+    return fitted_array(W.T), temperature

@@ -13,7 +13,7 @@ from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.loaded import check_class_numbers
 from dcadl.estimators.prediction import on_backend
-from dcadl.estimators.validation import Training, check_number, training_data
+from dcadl.estimators.validation import Training, check_flag, check_number, training_data
 from dcadl.ops.patches import unit_rows
 from dcadl.ops.targets import code_sizes, hybrid_codes
 from dcadl.ops.threshold import hard_threshold
@@ -180,8 +180,7 @@ class DADL(CodingClassifier):
             check_number(name, getattr(self, name), 0)
         for name in ("n_neighbors", "max_iter", "inner_iter"):
             check_number(name, getattr(self, name), 1, integer=True)
-        if not isinstance(self.threshold, bool | np.bool_):
-            raise ValueError(f"threshold must be True or False; got {self.threshold!r}.")
+        check_flag("threshold", self.threshold)
         check_backend(self.backend)
 
     @property

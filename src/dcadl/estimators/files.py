@@ -22,6 +22,7 @@ from dcadl.estimators.loaded import (
     one_line,
     set_values,
 )
+from dcadl.estimators.validation import check_number
 
 if TYPE_CHECKING:
     from dcadl.estimators.base import Classifier
@@ -52,6 +53,8 @@ def save(model: Classifier, path: str | os.PathLike[str]) -> None:
             NAMES_IN_FILES.get(name, name): _plain(name, getattr(model, name)) for name in layout.values
         },
     }
+    if hasattr(model, "temperature_"):
+        header["temperature"] = float(model.temperature_)
     if hasattr(model, "training_"):
         header["training"] = model.training_
     arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in layout.arrays}
@@ -63,7 +66,7 @@ def save(model: Classifier, path: str | os.PathLike[str]) -> None:
         raise ValueError(
             f"The model is not as its parameters say: {error}. Were they set after fit?"
         ) from None
-    write_atomically(Path(path), to_bytes(arrays, metadata={"dcadl": json.dumps(header)}))
+    write_atomically(Path(path), to_bytes(arrays, metadata={"dcadl": json.dumps(header, allow_nan=False)}))
 
 
 def load(path: str | os.PathLike[str]) -> Classifier:
@@ -136,6 +139,9 @@ def _rebuild(file: Any, header: dict[str, Any]) -> Classifier:
     for key in layout.arrays:
         setattr(model, key, finite_array(key, file.get_tensor(key)))
     model._check_fitted()
+    if "temperature" in header:  # models of older files have none
+        check_number("temperature", header["temperature"], 0, above=True)
+        model.temperature_ = float(header["temperature"])
     if "training" in header:
         if not isinstance(header["training"], dict):
             raise ValueError(f"what it says of its training must be an object; got {header['training']!r}")
@@ -185,6 +191,8 @@ def _plain(name: str, value: Any) -> Any:
         return value.tolist()
     if isinstance(value, list | tuple):
         return [_plain("", inner) for inner in value]
+    if value is not None and not isinstance(value, str | int | float):
+        raise ValueError(f"{name or 'A parameter'} cannot be kept in a model file: {value!r}.")
     return value
 
 

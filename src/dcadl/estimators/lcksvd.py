@@ -113,7 +113,7 @@ class LCKSVD(CodingClassifier):
         self._check_parameters()
         data = training_data(self, X, y)
         shares = _atoms_per_class(self.n_atoms, data.rows, data.Y)
-        weight = np.sqrt(self.alpha * shares + (self.beta if self.variant == 2 else 0))
+        weight = np.sqrt(float(self.alpha) * shares + (float(self.beta) if self.variant == 2 else 0))
         H, sent_weight = send(data.Y, self.backend), send(weight.astype(data.Y.dtype), self.backend)
         Y = send(unit_rows(data.rows), self.backend)
         with walker(Y, lcksvd.sample_slices(Y)) as walk:

@@ -236,8 +236,8 @@ def _filter_grid(shape: tuple[int, ...], filter_shape: Any) -> Grid:
     sizes = shape[:2]
     given = [filter_shape] * len(sizes) if np.ndim(filter_shape) == 0 else list(filter_shape)
     try:
-        cut = [min(side, size) for side, size in zip(given, sizes, strict=True)]
-    except (TypeError, ValueError):
+        cut = [min(int(side), size) for side, size in zip(given, sizes, strict=True)]
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"filter_shape must be {len(sizes)} integer(s) for samples of shape {shape}; "
             f"got {filter_shape!r}."

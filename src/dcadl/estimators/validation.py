@@ -54,7 +54,9 @@ def fit_rows(estimator: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.n
     given = getattr(estimator, "image_shape", None)
     if given is None:
         return X, y, shape or (X.shape[1],)
-    given = tuple(np.atleast_1d(given).tolist())
+    given = tuple(np.atleast_1d(np.asarray(given, dtype=object)).tolist())
+    if not 1 <= len(given) <= 3 or not all(isinstance(size, int | np.integer) and size > 0 for size in given):
+        raise ValueError(f"image_shape must be 1 to 3 integers of at least 1; got {estimator.image_shape!r}.")
     if math.prod(given) != X.shape[1] or (shape and shape not in (given, (*given, 1))):
         raise ValueError(
             f"image_shape must match the data; got {given} for samples of shape {shape or (X.shape[1],)}."
@@ -211,6 +213,12 @@ def check_number(name: str, value: Any, low: float, *, integer: bool = False, ab
     least, most = (1, 2**63 - 1) if integer else NUMBERS
     if value != 0 and not least <= value <= most:
         raise ValueError(f"{name} must lie between {least:g} and {most:g}; got {value!r}.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False; got {value!r}.")
 
 
 def check_option(name: str, value: Any, options: tuple[Any, ...]) -> None:

@@ -29,16 +29,34 @@ Product = Callable[[Array], Array]  # a positive definite matrix times an array
 
 def ridge(A: Array, T: Array, lam: float, weight: Array | None = None) -> Array:
     """argmin_B ½‖√s(T − AB)‖² + ½λ‖B‖², solved in float64: primal if A is tall, dual if it is wide."""
+    return ridge_left_out(A, T, lam, weight, slice(0, 0))[0]
+
+
+def ridge_left_out(A: Array, T: Array, lam: float, weight: Array | None, which: slice) -> tuple[Array, Array]:
+    """The same B, and T of the samples `which` by the B that is fitted without each of them, exactly.
+
+    With the inverse Z = (AAᵀ + λI)⁻¹ a sample left out is missed by (ZT)_i / Z_ii; with the primal one
+    S = (AᵀA + λI)⁻¹ by (T − AB)_i / (1 − a_iᵀSa_i). A sample of weight 0 is predicted as it is.
+    """
     xp = array_namespace(A)
     dtype, A, T = A.dtype, as_float64(A), as_float64(T)
+    root = xp.ones_like(A[:, :1]) if weight is None else xp.sqrt(as_float64(weight))[:, None]
     if weight is not None:
-        root = xp.sqrt(as_float64(weight))[:, None]
         A, T = A * root, T * root
-    if A.shape[0] < A.shape[1]:
-        B = A.T @ spd_solver(add_to_diagonal(A @ A.T, lam))(T)
+    n = A.shape[0]
+    if n < A.shape[1]:
+        inverse = spd_solver(add_to_diagonal(A @ A.T, lam))
+        dual = inverse(T)
+        B = A.T @ dual
+        own = xp.eye(n, dtype=A.dtype, device=device_of(A))[:, which]
+        missed = dual[which, :] / xp.sum(inverse(own) * own, axis=0)[:, None]
     else:
-        B = spd_solver(add_to_diagonal(A.T @ A, lam))(A.T @ T)
-    return xp.astype(B, dtype)
+        inverse = spd_solver(add_to_diagonal(A.T @ A, lam))
+        B = inverse(A.T @ T)
+        some = A[which, :]
+        missed = (T[which, :] - some @ B) / (1 - xp.sum(inverse(some.T) * some.T, axis=0))[:, None]
+    heavy = xp.where(root > 0, root, 1.0)[which, :]
+    return xp.astype(B, dtype), xp.astype((T[which, :] - missed) / heavy, dtype)
 
 
 def add_to_diagonal(G: Array, value: float | Array) -> Array:

@@ -80,7 +80,7 @@ def search_lam(error: Callable[[float], float], begin: float | None = None) -> f
         while True:
             near = [x for x in (best - stride, best + stride) if LEAST <= x <= MOST]
             lowest = min(near, key=at)
-            if at(lowest) >= at(best):
+            if not at(lowest) < at(best):  # not >=: an error that is no number must end the search too
                 break
             best = lowest
     return 10.0**best

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from dcadl.deploy.operations import Program
-from dcadl.deploy.reference import softmax
 from dcadl.deploy.server.batching import Batcher
 from dcadl.deploy.server.limits import Limits, Refusal
 from dcadl.deploy.translate import operations_of
 from dcadl.estimators.files import load
+from dcadl.ops.softmax import softmax
 
 BYTE = 1 / 255  # `dcadl fit` trains on values from 0 to 1
 LOOK_AGAIN = 1.0  # seconds between two looks at the files

@@ -24,6 +24,7 @@ from dcadl.estimators.dcadl.stream import learn_batch
 from dcadl.estimators.dcadl.training import TrainingSet
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.validation import (
+    check_flag,
     check_number,
     check_option,
     class_numbers,
@@ -312,6 +313,7 @@ class DCADL(PatchClassifier):
         check_number("forgetting", self.forgetting, 0)
         if self.forgetting > 1:
             raise ValueError(f"forgetting must be at most 1; got {self.forgetting!r}.")
+        check_flag("refit", self.refit)
         check_option("solver", self.solver, ("descent", "paper"))
         check_option("init", self.init, ("gaussian", "pca"))
         check_option("overflow", self.overflow, ("spill", "recompute"))

@@ -26,6 +26,7 @@ from dcadl.estimators.validation import (
 from dcadl.ops.maps import Front
 from dcadl.ops.patches import Grid, atom_shape, patch_grid
 from dcadl.ops.pool import Pyramid
+from dcadl.ops.softmax import best_temperature
 from dcadl.solvers import loo_adl
 from dcadl.solvers.budget import memory_bytes
 from dcadl.solvers.loo_adl import Atoms, Model
@@ -265,6 +266,7 @@ class LOOADL(CodingClassifier):
         self.lam_, self.learned_ = ridge.lam, result is not None
         self.objective_ = np.asarray(result.state.trace if result else ())
         self.n_iter_ = result.n_iter if result else 1
+        self.temperature_ = best_temperature(honest.scores, honest.numbers, honest.weight)
         self.expected_accuracy_, self.n_judged_ = honest.accuracy, len(honest.numbers)
         self.confusion_ = honest.confusion
         self._usual = front.usual

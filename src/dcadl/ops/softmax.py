@@ -1,0 +1,33 @@
+"""Probabilities from scores: a softmax, and the temperature that makes it honest."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+LOG_RANGE = (-7.0, 7.0)  # of the temperature's natural logarithm, beside the spread of the scores
+
+
+def softmax(scores: np.ndarray, temperature: float) -> np.ndarray:
+    """exp(s/temperature), scaled to sum to one; the largest s is taken off first: nothing overflows."""
+    scaled = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
+    return scaled / scaled.sum(axis=1, keepdims=True)
+
+
+def best_temperature(scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray | None = None) -> float:
+    """The temperature of least log loss on scores (n, C) of images that the model has not seen.
+
+    `numbers` are their classes. Scores are measured in units of their own spread, so that any scale will do.
+    """
+    scores = scores.astype(np.float64) - scores.mean(axis=1, keepdims=True)
+    spread = float(np.sqrt(np.mean(scores**2))) or 1.0
+    scores = scores / spread
+    own = scores[np.arange(len(scores)), numbers]
+
+    def log_loss(log_temperature: float) -> float:
+        beta = np.exp(-log_temperature)
+        return float(np.average(logsumexp(beta * scores, axis=1) - beta * own, weights=weight))
+
+    found = minimize_scalar(log_loss, bounds=LOG_RANGE, method="bounded")
+    return spread * float(np.exp(found.x))
