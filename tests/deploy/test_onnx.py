@@ -37,7 +37,8 @@ def test_onnxruntime_gives_what_the_model_gives(name, form):
         label, scores, probabilities = runtime.run(None, {"pictures": X})
         np.testing.assert_array_equal(label, model.predict(X))
         np.testing.assert_allclose(centred(scores), class_scores(model, X), atol=1e-4)
-        np.testing.assert_allclose(probabilities, run(program, X).probabilities, atol=1e-5)
+        # Scores in float32, divided by a temperature of a tenth or less.
+        np.testing.assert_allclose(probabilities, run(program, X).probabilities, atol=2e-4)
 
 
 def test_pooling_and_split_codes_are_in_the_graph():
