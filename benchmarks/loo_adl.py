@@ -133,7 +133,7 @@ def _learning(grid: Grid, m: int, n: int, looks: int) -> float:
     pyramid = Pyramid(thin.counts, learning.LEARNING_POOL)
     D = 2 * m * pyramid.n_cells
     k = min(n, D)
-    products = 3 * 2 * n * D * k if D < n else 2 * n**2 * D + 2 * n**3
+    products = 3 * 2 * n * D * k if n > D else 2 * n**2 * D + 2 * n**3
     return looks * (n * 2 * (_response(thin, m) + _pooling(pyramid, m)) + _ridge(n, D, 1) + products)
 
 

@@ -33,7 +33,7 @@ def stripes(rng, n, shape=(20, 20), channels=None):
 def test_without_settings_it_reads_digits(fitted, digits):
     X, y = digits
 
-    assert fitted.score(X[1::2], y[1::2]) > 0.95
+    assert fitted.score(X[1::2], y[1::2]) > 0.93
     assert abs(fitted.expected_accuracy_ - fitted.score(X[1::2], y[1::2])) < 0.04
     assert fitted.learned_
 

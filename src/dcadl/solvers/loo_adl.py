@@ -26,14 +26,23 @@ import numpy as np
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch
 from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import Rows, loss_and_gradient
-from dcadl.ops.maps import Front, scaled_windows, split_averages, split_averages_back
+from dcadl.ops.maps import (
+    Front,
+    scaled_windows,
+    split_averages,
+    split_averages_back,
+    window_scales,
+    windows,
+)
+from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.standardise import Groups, standard_of, standardise, standardise_back
-from dcadl.solvers.walk import Walk
+from dcadl.solvers.walk import Walk, chunk_slices
 
 MEMORY = 12  # pairs that L-BFGS keeps
 FIRST_MOVE = 0.2  # length of the first step of an atom, in units of its own
 MOST_HALVINGS = 8
+MAP_BYTES = 1_200_000  # of windows and maps of a chunk
 ENOUGH = 1e-4  # share of the decrease that the slope promises
 
 
@@ -116,9 +125,19 @@ def atoms_of(problem: Problem, state: State) -> Atoms:
 # --- features --------------------------------------------------------------------------------------------
 
 
+def map_slices(X: Array, grid: Grid, m: int) -> list[slice]:
+    """Runs of few images: windows and maps stay in the cache, beyond which all takes four times as long."""
+    return chunk_slices(X, grid, MAP_BYTES * grid.d // (grid.d + m), smallest=1)
+
+
 def features(X: Array, model: Model, filters: Array, t: Array) -> Array:
     """Features of a chunk of images, one row each, under the filter bank Φ."""
-    return by_image(split_averages(filters @ scaled_windows(X, model.front), t, model.pyramid))
+    if filters.shape[0] >= model.front.grid.d:
+        return by_image(split_averages(filters @ scaled_windows(X, model.front), t, model.pyramid))
+    P = windows(X, model.front.grid)
+    R = filters @ P
+    R *= window_scales(X, P, model.front)[:, None, :]  # maps are fewer than values of a window
+    return by_image(split_averages(R, t, model.pyramid))
 
 
 def groups_of(pyramid: Pyramid, m: int) -> Groups:

@@ -34,15 +34,31 @@ class Sums(NamedTuple):
     FY: Array  # (D, C)
     Y: Array  # (C,)
 
+    def plus(self, other: Sums) -> Sums:
+        """The sums over both, which are about the same values."""
+        return Sums(self.about, *(a + b for a, b in zip(self[1:], other[1:])))
 
-def fit_rows(F: Array, Y: Array, root: Array, groups: Groups) -> RidgeFit:
-    """The classifier of features F (n, D) to labels Y (n, C), samples weighing root²."""
+
+def run_sums(F: Array, Y: Array, root: Array, about: Array) -> Sums:
+    """Sums over a run of samples, whose features F come less `about`."""
+    xp = array_namespace(F)
+    weight = root * root
+    heavy = F * weight[:, None]
+    sums = (weight @ F, heavy.T @ F, heavy.T @ Y, weight @ Y)
+    return Sums(about, float(xp.sum(as_float64(weight))), *map(as_float64, sums))
+
+
+def fit_rows(F: Array, Y: Array, root: Array, groups: Groups, begin: float | None = None) -> RidgeFit:
+    """The classifier of features F (n, D) to labels Y (n, C), samples weighing root².
+
+    The search for λ begins at `begin`, where it is given.
+    """
     xp = array_namespace(F)
     total = float(xp.sum(as_float64(root) ** 2))
     share = root * root / total
     standard, mean_Y = standard_of(F, share, groups), share @ Y
     rows = _rows(F, Y, root, total, standard, mean_Y)
-    begin = _rough_lam(F, Y, root, groups)
+    begin = begin or _rough_lam(F, Y, root, groups)
     with blas_threads_for(min(F.shape)):
         return _fit(rows, gram(rows), standard, mean_Y, root, begin)
 

@@ -26,9 +26,9 @@ from dcadl.solvers.walk import Walk
 
 NORMALISATIONS = ("whitened", "whitened-once", "centred", None)
 THRESHOLD = 0.05  # of every atom at the start
-SAMPLED_IMAGES, SAMPLED_WINDOWS = 60, 10_000  # that whitening and first atoms are made of
+SAMPLED_IMAGES, SAMPLED_WINDOWS = 60, 6_000  # that whitening and first atoms are made of
 LIVELY = 0.25  # squared length below which a window made of length one was flat
-LAMS = (1e-3, 1e-2, 1e-1, 1.0)
+LAMS = (1e-3, 3e-2, 1.0)
 
 
 class Labels(NamedTuple):

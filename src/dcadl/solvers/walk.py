@@ -189,9 +189,11 @@ def map_patches(function: Callable[[Array], Array], X: Array, grid: Grid, how: s
     return map_rows(lambda rows: function(normalised_patches(rows, grid, how)), X, grid)
 
 
-def map_rows(function: Callable[[Array], Array], X: Array, grid: Grid) -> Array:
+def map_rows(
+    function: Callable[[Array], Array], X: Array, grid: Grid, slices: list[slice] | None = None
+) -> Array:
     """`function` of the images of a chunk, put together again along the images."""
-    slices = chunk_slices(X, grid)
+    slices = slices or chunk_slices(X, grid)
     if len(slices) == 1:
         return function(X)
     with walker(X, slices) as walk:
@@ -199,23 +201,27 @@ def map_rows(function: Callable[[Array], Array], X: Array, grid: Grid) -> Array:
     return array_namespace(X).concat(parts, axis=0)
 
 
-def chunk_slices(X: Array, grid: Grid) -> list[slice]:
+def chunk_slices(
+    X: Array, grid: Grid, host_room: int = CHUNK_BYTES, smallest: int = SMALLEST_CHUNK
+) -> list[slice]:
     """Runs of images whose patches stay in the cache; on a device, as few as its memory allows.
 
     On the host the cut depends on the shape of the data alone: so do the rounding errors.
     """
     itemsize = int(array_namespace(X).finfo(X.dtype).bits) // 8
     device_bytes = free_memory(X)
-    room = CHUNK_BYTES if device_bytes is None else device_bytes // DEVICE_SHARE
-    return host_slices(int(X.shape[0]), grid, itemsize, room)
+    room = host_room if device_bytes is None else device_bytes // DEVICE_SHARE
+    return host_slices(int(X.shape[0]), grid, itemsize, room, smallest)
 
 
-def host_slices(n: int, grid: Grid, itemsize: int, room: int | None = None) -> list[slice]:
-    """Runs of `n` images whose patches take at most `room` bytes, or 16 images.
+def host_slices(
+    n: int, grid: Grid, itemsize: int, room: int | None = None, smallest: int = SMALLEST_CHUNK
+) -> list[slice]:
+    """Runs of `n` images whose patches take at most `room` bytes, or of `smallest` images.
 
     They are as good as equal and, where there are several, even in number: two threads end together.
     """
-    most = max(SMALLEST_CHUNK, (room or CHUNK_BYTES) // (grid.p * grid.d * itemsize))
+    most = max(smallest, (room or CHUNK_BYTES) // (grid.p * grid.d * itemsize))
     count = 1 if n <= most else 2 * -(-n // (2 * most))
     b = -(-n // count)
     return [slice(i, min(i + b, n)) for i in range(0, n, b)]

@@ -9,28 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch, free_memory, send
+from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch, send
 from dcadl.estimators.loo_adl.images import Images
 from dcadl.estimators.loo_adl.structures import Candidates
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
-from dcadl.solvers.loo_ridge import RidgeFit, Sums, fit_rows, fit_sums
+from dcadl.solvers.loo_ridge import RidgeFit, Sums, fit_rows, fit_sums, run_sums
 from dcadl.solvers.loop import Result, iterate
 from dcadl.solvers.structure import Candidate, Labels, bank, compare, take_rows
-from dcadl.solvers.walk import DEVICE_SHARE, chunk_slices, host_slices, map_rows, walker
+from dcadl.solvers.walk import map_rows, walker
 
 CHOICE_IMAGES, CHOICE_PLACES = 400, 1_000_000  # that structures are compared on
 CHOICE_ATOMS = 16
 FINALISTS, FINAL_IMAGES = 6, 1_600  # compared again where there are so many images
-LEARNING_IMAGES, LEARNING_PLACES = 2_000, 600_000  # that atoms are learned from
+LEARNING_IMAGES, LEARNING_PLACES = 2_000, 300_000  # that atoms are learned from
 LEARNING_VALUES = 60_000_000  # of their windows, kept while they are learned
 JUDGED_IMAGES = 4_000  # whose left-out scores choose λ where features of all do not fit
+SUMMED_IMAGES = 4_096  # whose features are summed up at a time
 FEATURE_BYTES = 400_000_000  # of all images, up to which they are kept
 FEW_IMAGES = 500  # up to which atoms are learned behind the whole pyramid
 LEARNING_POOL = (3,)  # behind which they are learned else: cheaper, and less is learned by heart
@@ -129,7 +130,7 @@ def _compared(some: Subset, wanted: Candidates, rng: np.random.RandomState) -> l
     found: list[Candidate] = []
     for grid in wanted.grids:
         coarse = thinned(grid, some.X.shape[0], CHOICE_PLACES)
-        slices = chunk_slices(some.X, coarse)
+        slices = loo_adl.map_slices(some.X, coarse, CHOICE_ATOMS)
         with walker(some.X, slices) as walk:
             chunks = [some.X[part, :] for part in slices]
             found += compare(
@@ -156,10 +157,10 @@ def learn_atoms(
         result, atoms = learn(some, model, first, passes)
         better = ridge_of(others, model, atoms).loss < ridge_of(others, model, first).loss
         return Learned(atoms, result) if better else Learned(first)
-    crossed = _crossed_scores(some, images.rank[positions] % 2, model, first, passes.halved())
-    plain = ridge_of(some, model, first).left_out
-    better = _error(some, crossed) < _error(some, plain)
-    scores = fetch(crossed if better else plain)
+    plain = ridge_of(some, model, first)
+    crossed = _crossed_scores(some, images.rank[positions] % 2, model, first, passes.halved(), plain.lam)
+    better = _error(some, crossed) < _error(some, plain.left_out)
+    scores = fetch(crossed if better else plain.left_out)
     honest = Honest(scores, images.numbers[positions], images.weight[positions])
     if not better:
         return Learned(first, None, honest)
@@ -167,13 +168,15 @@ def learn_atoms(
     return Learned(atoms, result, honest)
 
 
-def _crossed_scores(some: Subset, half: np.ndarray, model: Model, first: Atoms, passes: Passes) -> Array:
-    """Left-out scores of each half under atoms learned from the other."""
+def _crossed_scores(
+    some: Subset, half: np.ndarray, model: Model, first: Atoms, passes: Passes, lam: float
+) -> Array:
+    """Left-out scores of each half under atoms learned from the other; λ is looked for near `lam`."""
     xp = array_namespace(some.X)
     sides = []
     for side in (0, 1):
         _, atoms = learn(some.part(half == side), model, first, passes)
-        sides.append(ridge_of(some, model, atoms).left_out)
+        sides.append(ridge_of(some, model, atoms, lam).left_out)
     unseen_by_first = xp.asarray((half == 1)[:, None], device=device_of(some.X))
     return xp.where(unseen_by_first, sides[0], sides[1])
 
@@ -185,7 +188,7 @@ def learn(some: Subset, model: Model, first: Atoms, passes: Passes) -> tuple[Res
     levels = model.pyramid.levels if n <= FEW_IMAGES else LEARNING_POOL
     thin = Model(model.front._replace(grid=grid), Pyramid(grid.counts, levels))
     lam = ridge_of(some, thin, first).lam
-    slices, labels = chunk_slices(some.X, grid), some.labels()
+    slices, labels = loo_adl.map_slices(some.X, grid, len(first.t)), some.labels()
     with walker(some.X, slices) as walk:
         chunks = [some.X[part, :] for part in slices]
         problem = loo_adl.pose(chunks, walk, thin, labels.Y, labels.root, lam)
@@ -199,16 +202,17 @@ def learn(some: Subset, model: Model, first: Atoms, passes: Passes) -> tuple[Res
         return result, loo_adl.atoms_of(problem, result.state)
 
 
-def ridge_of(some: Subset, model: Model, atoms: Atoms) -> RidgeFit:
-    """The ridge classifier of these images' features."""
+def ridge_of(some: Subset, model: Model, atoms: Atoms, lam: float | None = None) -> RidgeFit:
+    """The ridge classifier of these images' features; λ is looked for near `lam`, where it is given."""
     groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
-    return fit_rows(features_of(some.X, model, atoms), some.Y, some.root, groups)
+    return fit_rows(features_of(some.X, model, atoms), some.Y, some.root, groups, lam)
 
 
 def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
     """Features of images on the backend, one row each."""
-    filters, t = bank(model.front, atoms, X)
-    return map_rows(lambda rows: loo_adl.features(rows, model, filters, t), X, model.front.grid)
+    (filters, t), grid = bank(model.front, atoms, X), model.front.grid
+    slices = loo_adl.map_slices(X, grid, len(atoms.t))
+    return map_rows(lambda rows: loo_adl.features(rows, model, filters, t), X, grid, slices)
 
 
 def thinned(grid: Grid, n: int, most: int) -> Grid:
@@ -244,24 +248,20 @@ def last_ridge(
 
 
 def sum_up(images: Images, n_classes: int, backend: str, model: Model, atoms: Atoms, *, about: Array) -> Sums:
-    """Sums over the features of all images, a chunk at a time."""
-    n = len(images.places)
-    filters, t = bank(model.front, atoms, about)
+    """Sums over the features of all images, a run of them at a time.
 
-    def visit(part: slice) -> tuple[None, tuple[Any, ...]]:
+    Runs are long: each adds a matrix of D × D to the sums, whatever its length.
+    """
+    total: Sums | None = None
+    for i in range(0, len(images.places), SUMMED_IMAGES):
+        part = slice(i, min(i + SUMMED_IMAGES, len(images.places)))
         some = subset(images, part, n_classes, backend)
-        weight = some.root * some.root
-        F = loo_adl.features(some.X, model, filters, t) - about
-        heavy = F * weight[:, None]
-        sums = (weight @ F, heavy.T @ F, heavy.T @ some.Y, weight @ some.Y)
-        return None, (float(images.weight[part].sum()), *map(as_float64, sums))
-
-    device_bytes = free_memory(about)
-    room = None if device_bytes is None else device_bytes // DEVICE_SHARE
-    slices = host_slices(n, model.front.grid, 4, room)
-    with walker(about, slices) as walk:
-        _, (weight, F, FF, FY, Y) = walk(visit, slices)
-    return Sums(about, weight, F, FF, FY, Y)
+        F = features_of(some.X, model, atoms) - about
+        with blas_threads_for(F.shape[1]):
+            new = run_sums(F, some.Y, some.root, about)
+        total = new if total is None else total.plus(new)
+    assert total is not None
+    return total
 
 
 def _error(some: Subset, scores: Array) -> float:
