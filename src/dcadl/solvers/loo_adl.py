@@ -42,7 +42,7 @@ from dcadl.solvers.walk import Walk, chunk_slices
 MEMORY = 12  # pairs that L-BFGS keeps
 FIRST_MOVE = 0.2  # length of the first step of an atom, in units of its own
 MOST_HALVINGS = 8
-MAP_BYTES = 1_200_000  # of windows and maps of a chunk
+MAP_BYTES = 3_000_000  # of windows and maps of a chunk
 ENOUGH = 1e-4  # share of the decrease that the slope promises
 
 
