@@ -16,7 +16,7 @@ WEIGHTS = [1.0, 10.0, 100.0]
 SHARES = [0.1, 0.3, 1.0, 3.0]  # of scikit-learn's own gamma
 LINEAR_WEIGHTS = [0.001, 0.01, 0.1, 1.0, 10.0]
 INVERSE_PENALTIES = [1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.03, 0.1, 1.0, 10.0]
-CELLS_A_SIDE = (3, 4, 6, 8, 12)  # of HOG, about
+CELLS_A_SIDE = (3, 5, 9)  # of HOG, about
 
 
 class RBFSVM(SearchedClassifier):
@@ -40,7 +40,7 @@ class LogisticRegression(SearchedClassifier):
 
 
 class HOGSVM(SearchedClassifier):
-    """Histograms of oriented gradients, then a linear SVM: up to five sizes of cells, five weights each."""
+    """Histograms of oriented gradients, then a linear SVM: up to three sizes of cells, five weights each."""
 
     def _variants(self, X: Any) -> tuple[int, ...]:
         side = min(np.shape(X)[1:3])

@@ -71,3 +71,10 @@ def test_rows_of_few_seeds_give_no_finding():
 
     assert _said(lucky) == []
     assert _said(lucky, _records("digits", DCADL=0.9))[0].startswith("DCADL has")
+
+
+def test_a_curve_of_few_seeds_gives_no_finding():
+    found = [_records(name, LOOADL=0.99, HOGSVM=0.9) for name in ("extended_yaleb-5", "extended_yaleb")]
+    few = [[r for r in each if r["seed"] < 4] for each in found]
+
+    assert not any("images of each class" in said for said in _said(*few))

@@ -18,6 +18,7 @@ class Line(NamedTuple):
     group: str
     images: list[int]  # of each class
     errors: list[float]  # per cent, means over seeds
+    ranked: bool = False  # whether every point has seeds enough to be compared
 
 
 class LearningCurves(NamedTuple):
@@ -52,4 +53,5 @@ def _line(rows: dict[int, Row]) -> Line:
     if first is None:
         return Line("", "", "", [], [])
     errors = [100 * (1 - (row.mean("accuracy") or 0.0)) for row in rows.values()]
-    return Line(first.label, first.name, first.group, list(rows), errors)
+    ranked = all(row.ranked for row in rows.values())
+    return Line(first.label, first.name, first.group, list(rows), errors, ranked)

@@ -49,7 +49,7 @@ def _few_images(summaries: list[DatasetSummary]) -> str:
     parts = []
     for curves in learning_curves(summaries):
         fewest = curves.images[0]
-        there = {line.name: line for line in curves.lines if line.images[0] == fewest}
+        there = {line.name: line for line in curves.lines if line.images[0] == fewest and line.ranked}
         if len(there) > 1:
             first, second = sorted(there.values(), key=lambda line: line.errors[0])[:2]
             parts.append(

@@ -5,7 +5,10 @@
   const blocks = Object.fromEntries(data.blocks.map((block) => [block.name, block]));
   const curves = Object.fromEntries(data.curves.map((found) => [found.name, found]));
   // Okabe and Ito's colours, told apart by every kind of eye; symbols and dashes repeat what colours say.
-  const GROUPS = { ours: "#d55e00", controls: "#7f7f7f", published: "#0072b2", outsiders: "#009e73" };
+  const GROUPS = {
+    light: { ours: "#d55e00", controls: "#6f6f6f", published: "#0072b2", outsiders: "#008060" },
+    dark: { ours: "#ff8a3d", controls: "#a8a8a8", published: "#56b4e9", outsiders: "#2fc79a" },
+  };
   const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7a00", "#7f7f7f"];
   const LIGHTER = ["#003a5c", "#0072b2", "#56b4e9", "#cfe9fb"]; // from the paper outwards: dark pages end light
   const SYMBOLS = { ours: "diamond", controls: "rect", published: "circle", outsiders: "triangle" };
@@ -16,7 +19,7 @@
 
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const safe = (text) => echarts.format.encodeHTML(String(text)); // tooltips are markup
-  const colour = (group) => GROUPS[group] ?? GROUPS.published;
+  const colour = (group) => GROUPS[root.dataset.theme][group] ?? GROUPS[root.dataset.theme].published;
   const unique = (found, key) => [...new Set(found.map((each) => each[key]))];
 
   function look(group) {
