@@ -11,6 +11,7 @@ try:
     from dcadl.cli.data import data_app, features
     from dcadl.cli.demo import demo
     from dcadl.cli.evaluate import evaluate
+    from dcadl.cli.explain import explain
     from dcadl.cli.export import export
     from dcadl.cli.fit import fit
     from dcadl.cli.info import info
@@ -30,7 +31,23 @@ app = InterruptibleApp(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (demo, fit, predict, evaluate, info, show, card, export, serve, features, bench, tune, report):
+COMMANDS = (
+    demo,
+    fit,
+    predict,
+    explain,
+    evaluate,
+    info,
+    show,
+    card,
+    export,
+    serve,
+    features,
+    bench,
+    tune,
+    report,
+)
+for command in COMMANDS:
     app.command()(command)
 app.add_typer(data_app, name="data")
 

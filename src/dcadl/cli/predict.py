@@ -82,6 +82,11 @@ def _classify(path: Path, files: list[Path], skip: bool, max_pixels: int | None)
     return found
 
 
+def read_pictures(files: list[Path], form: ImageForm, max_pixels: int | None) -> Any:
+    """All of the pictures as a model takes them; those that cannot be read are an error that names them."""
+    return np.concatenate([X for _, X in _batches(files, form, False, max_pixels)])
+
+
 def _batches(
     files: list[Path], form: ImageForm, skip: bool, max_pixels: int | None
 ) -> Iterator[tuple[list[Path], Any]]:

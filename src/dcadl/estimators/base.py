@@ -156,6 +156,23 @@ class Classifier(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstim
 
         to_onnx(self, path, dtype=dtype, scale=scale)
 
+    def explain(self, X: Any) -> Any:
+        """Evidence of every pixel and atom for every class, which adds up to the scores.
+
+        Parameters
+        ----------
+        X : as in `predict`
+
+        Returns
+        -------
+        Explanation
+            With `evidence` (n, H, W, C), `by_atom` (n, m, C), `intercept` and `scores`; drawn by
+            `dcadl.plot.EvidenceDisplay`.
+        """
+        from dcadl.deploy.explain import explain  # here: that room is built on this one
+
+        return explain(self, X)
+
     def _opened(self, X: Any) -> Any:
         """X to predict, of a fitted model; the memory map of a `.npy` file where X is its path."""
         check_is_fitted(self)

@@ -3,5 +3,6 @@
 from dcadl.plot.atoms import AtomsDisplay
 from dcadl.plot.codes import CodesDisplay
 from dcadl.plot.convergence import ConvergenceDisplay
+from dcadl.plot.evidence import EvidenceDisplay
 
-__all__ = ["AtomsDisplay", "CodesDisplay", "ConvergenceDisplay"]
+__all__ = ["AtomsDisplay", "CodesDisplay", "ConvergenceDisplay", "EvidenceDisplay"]
