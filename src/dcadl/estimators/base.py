@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import (
@@ -16,18 +14,18 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dcadl.arrays import Array, array_namespace, fetch, one_blas_thread
 from dcadl.estimators.files import SavedModel, save
+from dcadl.estimators.fit_report import FitReport, warn_if_not_converged
 from dcadl.estimators.prediction import coded, finite_scores, in_memory, in_parts, on_backend, shrunken
 from dcadl.estimators.probabilities import Probabilities
 from dcadl.estimators.validation import Training, open_npy, predict_rows
 from dcadl.ops.codes import by_image, respond
 from dcadl.ops.patches import Grid, responses, unit_rows
-from dcadl.solvers.loop import Result, iterate
+from dcadl.solvers.loop import iterate
 from dcadl.solvers.walk import map_rows
 
 P = ParamSpec("P")
@@ -292,72 +290,3 @@ class PatchClassifier(CodingClassifier):
     @property
     def _n_features_out(self) -> int:
         return self.coef_.shape[1]
-
-
-# --- scikit-learn's callbacks around the passes of a fit, and its warning where passes ran out ------------
-
-
-class _WithCallbacks(Protocol):
-    """An estimator on scikit-learn's `CallbackSupportMixin`."""
-
-    def _init_callback_context(
-        self, task_name: str = ..., task_id: int = ..., max_subtasks: int | None = ...
-    ) -> Any: ...
-
-
-class FitReport:
-    """Tells scikit-learn's callbacks of a fit and of each pass in it; they may ask to stop."""
-
-    def __init__(
-        self, estimator: _WithCallbacks, passes: int, X: Any, y: Any, sample_weight: Any = None
-    ) -> None:
-        self._estimator = estimator
-        self._context = estimator._init_callback_context(max_subtasks=passes)
-        self._data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-        self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
-
-    def after_pass(self, keep: Callable[[Any], None]) -> bool:
-        """Tell of one finished pass; `keep(model)` assigns the fitted attributes as they stand.
-
-        A callback that asks for them gets a copy of the estimator; nobody else pays for them.
-        """
-        task = self._context.subcontext(task_name="pass")
-        task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
-        return task.call_on_fit_task_end(
-            estimator=self._estimator, reconstruction_attributes=lambda: self._kept_by(keep), **self._data
-        )
-
-    def passes_done_before(self, count: int) -> None:
-        """Tell of passes that an interrupted fit had made: progress is counted from there."""
-        for _ in range(count):
-            self.after_pass(lambda model: None)
-
-    def end(self) -> None:
-        """Tell of the finished fit."""
-        self._context.call_on_fit_task_end(
-            estimator=self._estimator, reconstruction_attributes=dict, **self._data
-        )
-
-    def _kept_by(self, keep: Callable[[Any], None]) -> dict[str, Any]:
-        fitted = copy.copy(self._estimator)
-        keep(fitted)
-        return vars(fitted)
-
-
-def _moved(change: float) -> str:
-    return f"{'lowered' if change >= 0 else 'raised'} the objective by {abs(change):.1e}"
-
-
-def warn_if_not_converged(name: str, result: Result, tol: float, stacklevel: int = 5) -> None:
-    """scikit-learn's warning where the loop ran out of passes before its tolerance was met.
-
-    It names the line that called `fit`: two frames of decorators lie between that and `fit` itself.
-    """
-    if not result.converged:
-        warnings.warn(
-            f"{name} ran all its {result.n_iter} passes; the last {_moved(result.last_change)} "
-            f"of itself (tol={tol:g}). Raise max_iter or tol; tol=0 asks for "
-            "exactly max_iter passes.",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dcadl.arrays import send
-from dcadl.estimators.base import FitReport, fitted_array
+from dcadl.estimators.base import fitted_array
+from dcadl.estimators.fit_report import FitReport
 from dcadl.estimators.validation import Training, grid_of, open_npy, training_data
 from dcadl.ops.patches import Grid, atom_shape, normalised_patches
 from dcadl.solvers import paper

@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 
 from dcadl.arrays import Array, check_backend, fetch, send
-from dcadl.estimators.base import (
-    FitReport,
-    PatchClassifier,
-    fitted_array,
-    fitting,
-    gaussian_atoms,
-    warn_if_not_converged,
-)
+from dcadl.estimators.base import PatchClassifier, fitted_array, fitting, gaussian_atoms
 from dcadl.estimators.dcadl.by_paper import fit_by_paper
 from dcadl.estimators.dcadl.checkpoint import Checkpoint, identity_of, reserved
 from dcadl.estimators.dcadl.dask_input import blocks_on_cluster, check_cluster_supports
@@ -23,6 +16,7 @@ from dcadl.estimators.dcadl.out_of_core import stored_images
 from dcadl.estimators.dcadl.stream import learn_batch
 from dcadl.estimators.dcadl.training import TrainingSet
 from dcadl.estimators.files import SavedModel
+from dcadl.estimators.fit_report import FitReport, warn_if_not_converged
 from dcadl.estimators.validation import (
     check_flag,
     check_number,

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dcadl.arrays import Array, check_backend, fetch
-from dcadl.estimators.base import CodingClassifier, FitReport, fitted_array, fitting
+from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
+from dcadl.estimators.fit_report import FitReport
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.images import Images, distinct_images, reduce_images, reduced_shape, reduction
 from dcadl.estimators.loo_adl.structures import ATOMS, Candidates, candidates, check_levels, check_structure

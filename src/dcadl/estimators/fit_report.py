@@ -1,0 +1,78 @@
+"""scikit-learn's callbacks around the passes of a fit, and its warning where passes ran out."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from sklearn.exceptions import ConvergenceWarning
+
+from dcadl.solvers.loop import Result
+
+
+class _WithCallbacks(Protocol):
+    """An estimator on scikit-learn's `CallbackSupportMixin`."""
+
+    def _init_callback_context(
+        self, task_name: str = ..., task_id: int = ..., max_subtasks: int | None = ...
+    ) -> Any: ...
+
+
+class FitReport:
+    """Tells scikit-learn's callbacks of a fit and of each pass in it; they may ask to stop."""
+
+    def __init__(
+        self, estimator: _WithCallbacks, passes: int, X: Any, y: Any, sample_weight: Any = None
+    ) -> None:
+        self._estimator = estimator
+        self._context = estimator._init_callback_context(max_subtasks=passes)
+        self._data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+        self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
+
+    def after_pass(self, keep: Callable[[Any], None]) -> bool:
+        """Tell of one finished pass; `keep(model)` assigns the fitted attributes as they stand.
+
+        A callback that asks for them gets a copy of the estimator; nobody else pays for them.
+        """
+        task = self._context.subcontext(task_name="pass")
+        task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        return task.call_on_fit_task_end(
+            estimator=self._estimator, reconstruction_attributes=lambda: self._kept_by(keep), **self._data
+        )
+
+    def passes_done_before(self, count: int) -> None:
+        """Tell of passes that an interrupted fit had made: progress is counted from there."""
+        for _ in range(count):
+            self.after_pass(lambda model: None)
+
+    def end(self) -> None:
+        """Tell of the finished fit."""
+        self._context.call_on_fit_task_end(
+            estimator=self._estimator, reconstruction_attributes=dict, **self._data
+        )
+
+    def _kept_by(self, keep: Callable[[Any], None]) -> dict[str, Any]:
+        fitted = copy.copy(self._estimator)
+        keep(fitted)
+        return vars(fitted)
+
+
+def _moved(change: float) -> str:
+    return f"{'lowered' if change >= 0 else 'raised'} the objective by {abs(change):.1e}"
+
+
+def warn_if_not_converged(name: str, result: Result, tol: float, stacklevel: int = 5) -> None:
+    """scikit-learn's warning where the loop ran out of passes before its tolerance was met.
+
+    It names the line that called `fit`: two frames of decorators lie between that and `fit` itself.
+    """
+    if not result.converged:
+        warnings.warn(
+            f"{name} ran all its {result.n_iter} passes; the last {_moved(result.last_change)} "
+            f"of itself (tol={tol:g}). Raise max_iter or tol; tol=0 asks for "
+            "exactly max_iter passes.",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
