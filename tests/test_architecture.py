@@ -78,6 +78,18 @@ FRAMEWORKS_OF = {
 }  # what these solvers are made of
 
 
+@every([f for f in FILES if room(f) in ("ops", "solvers", "features") and f.name != "floors.py"])
+def test_numerical_floors_stand_in_one_file(path):
+    nodes = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)]
+
+    assert not [n.lineno for n in nodes if isinstance(n.value, float) and 0 < n.value < 1e-4]
+
+
+@every([f for f in FILES if room(f) == "solvers"])
+def test_solvers_ask_nothing_of_devices(path):
+    assert not {name.split(".")[-1] for name, _ in imports(ast.parse(path.read_text()))} & {"on_host", "sync"}
+
+
 @every(FILES)
 def test_files_fit_in_one_sitting(path):
     assert len(path.read_text().splitlines()) <= LINES_IN_A_FILE

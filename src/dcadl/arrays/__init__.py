@@ -26,6 +26,7 @@ __all__ = [
     "Array",
     "array_namespace",
     "as_float64",
+    "batch_rows",
     "blas_threads",
     "blas_threads_for",
     "check_backend",
@@ -120,6 +121,11 @@ def is_numpy(x: Array) -> bool:
 def on_host(x: Array) -> bool:
     """Whether `x` lies in the memory of the processor, whatever its library."""
     return not str(device_of(x)).startswith(("cuda", "mps", "<CUDA"))
+
+
+def batch_rows(x: Array, size: int) -> int:
+    """Rows of x to work on at once: `size` where a processor's cache is to hold them, on a device all."""
+    return size if on_host(x) else max(1, int(x.shape[0]))
 
 
 def free_memory(x: Array) -> int | None:

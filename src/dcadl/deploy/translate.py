@@ -27,7 +27,7 @@ from dcadl.deploy.operations import (
     UnitImage,
 )
 from dcadl.estimators import ADLSVM, DCADL, LOOADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
-from dcadl.ops.floors import CONTRAST_FLOOR, WHITENED_FLOOR
+from dcadl.ops.floors import CONTRAST_FLOOR, WHITENED_FLOOR, WHITENER_RANK
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 
@@ -138,7 +138,7 @@ def _front(model: LOOADL, grid: Grid) -> tuple[FilterBank, ...]:
         return (_bank(grid, model.atoms_, None if model.normalize_ is None else "centred"),)
     whitener = model._whitener.astype(np.float64)
     # atoms_ act on pixels, Φ = ΩZC; what acts on whitened windows is Ω = Φ(ZC)⁺, for ZC loses only the mean
-    Omega = model.atoms_.reshape(len(model.atoms_), -1) @ np.linalg.pinv(whitener, rcond=1e-4)
+    Omega = model.atoms_.reshape(len(model.atoms_), -1) @ np.linalg.pinv(whitener, rcond=WHITENER_RANK)
     mix = Omega.reshape(len(Omega), 1, 1, -1)
     second = FilterBank(mix, np.zeros(len(mix)), local="unit", floor=WHITENED_FLOOR * model._usual)
     return (_bank(grid, whitener, "centred"), second)

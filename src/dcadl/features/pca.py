@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-RELATIVE_FLOOR = 1e-6  # variances below this share of the largest are rounding errors of float32
+from dcadl.ops.floors import VARIANCE_FLOOR
 
 
 class Directions(NamedTuple):
@@ -28,7 +28,7 @@ def principal_directions(X: Any, most: int) -> Directions:
     products = centred @ centred.T if wide else centred.T @ centred
     variances, vectors = eigh(products.astype(np.float64))
     variances, vectors = variances[::-1][:most], vectors[:, ::-1][:, :most]
-    kept = variances > RELATIVE_FLOOR * max(variances[0], 0.0)
+    kept = variances > VARIANCE_FLOOR * max(variances[0], 0.0)
     variances, vectors = variances[kept], vectors[:, kept]
     if wide:
         components = (vectors / np.sqrt(variances)).T.astype(X.dtype) @ centred

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dcadl.arrays import tiny
+
 BINS = 4  # along each side
 ORIENTATIONS = 8
 DIMENSION = BINS * BINS * ORIENTATIONS
 CLIP = 0.2  # Lowe's bound on one entry, against single strong edges
 GREY_RANGE = 255.0
-TINY = 1e-30  # keeps 0/0 away
 
 
 class PatchCentres(NamedTuple):
@@ -84,11 +85,11 @@ def shares(centres: Any, length: int, patch: int) -> Any:
 
 def unit(counts: Any, floor: float = 0.0) -> Any:
     """Histograms at length 1, entries clipped at 0.2, at length 1 again; an empty one stays zero."""
-    shortest = np.float32(max(floor, TINY))
+    shortest = np.float32(max(floor, tiny(counts)))
     counts = counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), shortest)
     faint = np.linalg.norm(counts, axis=1, keepdims=True)  # below 1 only where the floor held
     counts = np.minimum(counts, np.float32(CLIP))
-    again = np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), np.float32(TINY))
+    again = np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), tiny(counts))
     return counts * (np.minimum(faint, 1) / again)
 
 

@@ -39,3 +39,21 @@ ROUNDING_SLACK = 4
 # Squares of values near the ends of a dtype's range overflow or vanish: lengths would be infinite or zero,
 # and a model no better than chance. So the largest value of the data keeps this factor away from both ends.
 RANGE_MARGIN = 1e4
+
+# Squared distances of unit rows to the span of those before them, in units of n times the dtype's epsilon:
+# below it they are rounding, and the row depends on the others.
+RANK_ROUNDING = 100
+
+# A residual, or a pivot, of matching pursuit below so many of the dtype's epsilon is nothing.
+PURSUIT_ROUNDING = 16
+
+# Length of an atom fitted to codes, and size of a code, below which they stand for nothing: the atom answers
+# to no sample, the sample does not use the atom. Samples are of length one.
+DEAD_ATOM = 1e-8
+USED_CODE = 1e-7
+
+# Variances below this share of the largest are rounding of float32: no direction is taken from them.
+VARIANCE_FLOOR = 1e-6
+
+# Singular values below this share of the largest belong to what a whitener takes out, the mean.
+WHITENER_RANK = 1e-4

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, device_of, fetch, zeros
+from dcadl.ops.floors import USED_CODE
 from dcadl.ops.patches import unit_rows
 
 GROUP = 32  # atoms whose products are taken together
 COHERENT = 0.99  # atoms closer than this are one too many
 FEW_USERS = 4  # and so is an atom that fewer samples use
-USED = 1e-7  # what counts as use
 
 
 def refit_atoms(R: Array, X: Array, D: Array) -> tuple[Array, Array, Array]:
@@ -48,7 +48,7 @@ def replace_atoms(D: Array, Y: Array, X: Array, errors: Array) -> Array:
     Each sample of Y (n, p) serves once, those of the largest `errors` (n,) first, zero samples never.
     """
     xp = array_namespace(D)
-    users = fetch(xp.sum(xp.astype(xp.abs(X) > USED, xp.int64), axis=0))
+    users = fetch(xp.sum(xp.astype(xp.abs(X) > USED_CODE, xp.int64), axis=0))
     chosen = _replacements(np.abs(fetch(D @ D.T)), users, _worst_first(fetch(errors), fetch(xp.vecdot(Y, Y))))
     if not chosen:
         return D

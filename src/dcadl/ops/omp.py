@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from dcadl.arrays import Array, array_namespace, device_of, is_numpy, on_host, zeros
+from dcadl.arrays import Array, array_namespace, batch_rows, device_of, is_numpy, zeros
+from dcadl.ops.floors import PURSUIT_ROUNDING
 
 CACHE_BYTES = 600_000  # correlations of the samples that are coded together
-ROUNDING = 16  # a residual or pivot of fewer units of rounding is nothing
 
 
 class SparseCodes(NamedTuple):
@@ -36,7 +36,7 @@ def batch_omp(G: Array, B: Array, energy: Array, sparsity: int) -> SparseCodes:
     n, K = B.shape
     T = min(sparsity, K)
     size = K * int(xp.finfo(B.dtype).bits) // 8
-    b = max(16, CACHE_BYTES // size) if on_host(B) else max(n, 1)
+    b = batch_rows(B, max(16, CACHE_BYTES // size))
     b = max(1, -(-n // max(1, -(-n // b))))  # no small rest at the end
     slices = [slice(i, min(i + b, n)) for i in range(0, n, b)]
     parts = [_pursue(G, B[part, :], energy[part], T) for part in slices]
@@ -65,7 +65,7 @@ def _pursue(G: Array, B: Array, energy: Array, T: int) -> tuple[Array, Array]:
     q_t in the atoms chosen so far. Subtracting ⟨q_t, y⟩⟨q_t, d⟩ keeps B the correlations with the residual.
     """
     xp = array_namespace(B)
-    dust = ROUNDING * xp.finfo(B.dtype).eps
+    rounding = PURSUIT_ROUNDING * xp.finfo(B.dtype).eps
     M = zeros((B.shape[0], T, T), B)
     chosen = xp.zeros((B.shape[0], T), dtype=xp.int64, device=device_of(B))
     along = zeros((B.shape[0], T), B)
@@ -76,7 +76,7 @@ def _pursue(G: Array, B: Array, energy: Array, T: int) -> tuple[Array, Array]:
         row = (M[:, :t, :t] @ _gram_entries(G, atom, chosen[:, :t])[:, :, None])[:, :, 0]  # (b, t)
         square = xp.take(squares, atom)
         pivot = square - xp.vecdot(row, row)
-        going = going & (left > dust * energy) & (pivot > dust * square)
+        going = going & (left > rounding * energy) & (pivot > rounding * square)
         if not bool(xp.any(going)):
             break
         pivot = xp.where(going, pivot, xp.ones_like(pivot))

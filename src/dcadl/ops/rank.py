@@ -5,10 +5,9 @@ from __future__ import annotations
 from scipy.linalg import cholesky
 
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, is_numpy
+from dcadl.ops.floors import RANK_ROUNDING
 from dcadl.ops.patches import row_norms, unit_rows
 from dcadl.ops.ridge import add_to_diagonal
-
-ROUNDING = 100  # times n·eps: squared distances of unit rows below it are rounding
 
 
 def rank(A: Array) -> int:
@@ -58,10 +57,10 @@ def _independent(A: Array) -> list[bool]:
     A = unit_rows(as_float64(A))
     G = A @ A.T
     noise = G.shape[0] * float(xp.finfo(G.dtype).eps)
-    G = add_to_diagonal(G, noise)  # keeps the factor alive
+    G = add_to_diagonal(G, noise)  # keeps the matrix positive definite
     L = cholesky(G, lower=True, check_finite=False) if is_numpy(G) else xp.linalg.cholesky(G)
     pivots = xp.linalg.diagonal(L) ** 2
-    return [float(pivots[i]) > ROUNDING * noise for i in range(G.shape[0])]
+    return [float(pivots[i]) > RANK_ROUNDING * noise for i in range(G.shape[0])]
 
 
 def _outside(samples: Array, basis: Array) -> Array:

@@ -19,11 +19,10 @@ from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, device_of
 from dcadl.ops.codes import squared_norm
+from dcadl.ops.floors import DEAD_ATOM
 from dcadl.ops.patches import row_norms, unit_rows
 from dcadl.ops.rank import rank, with_full_rank
 from dcadl.ops.ridge import ridge
-
-DEAD = 1e-8  # length below which an atom answers to no sample
 
 
 class Problem(NamedTuple):
@@ -75,7 +74,7 @@ def step(problem: Problem, state: State) -> State:
 def _revived(Omega: Array, Y: Array, misfit: Array) -> Array:
     """Atoms that no code uses replaced by the samples whose codes fit worst, a different one each."""
     xp = array_namespace(Omega)
-    dead = row_norms(Omega)[:, 0] < DEAD
+    dead = row_norms(Omega)[:, 0] < DEAD_ATOM
     worst = xp.argsort(misfit, descending=True)
     turn = (xp.cumulative_sum(xp.astype(dead, worst.dtype)) - 1) % Y.shape[0]  # −1 is of no dead atom
     return xp.where(dead[:, None], xp.take(Y, xp.take(worst, turn), axis=0), Omega)

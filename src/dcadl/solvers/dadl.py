@@ -39,7 +39,7 @@ class Weights(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Whole numbers that shape the problem."""
+    """Integers that shape the problem."""
 
     sparsity: int  # T0
     n_neighbors: int  # k

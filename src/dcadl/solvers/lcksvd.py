@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, on_host
+from dcadl.arrays import Array, array_namespace, batch_rows
 from dcadl.ops.codes import squared_norm
 from dcadl.ops.ksvd import refit_atoms, replace_atoms
 from dcadl.ops.omp import batch_omp, dense_codes
@@ -90,8 +90,7 @@ def ksvd(problem: Problem, D: Array, passes: int) -> State:
 
 def sample_slices(Y: Array) -> list[slice]:
     """Runs of samples that are coded together; one run on a device, which needs no threads."""
-    n = int(Y.shape[0])
-    size = SAMPLES_PER_VISIT if on_host(Y) else max(n, 1)
+    n, size = int(Y.shape[0]), batch_rows(Y, SAMPLES_PER_VISIT)
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 

@@ -23,8 +23,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, as_float64, device_of, spd_solver
+from dcadl.arrays import Array, array_namespace, as_float64, device_of, spd_solver, tiny
 from dcadl.ops.codes import soft_threshold, squared_norm
+from dcadl.ops.floors import SMOOTHNESS_SLACK
 from dcadl.ops.ridge import add_to_diagonal, ball_atoms, ridge
 
 CODE_STEPS = 3  # proximal-gradient steps on the codes in a pass
@@ -205,7 +206,7 @@ def start_admm(problem: Problem, Omega: Array, Q: Array, W: Array, Y1: Array) ->
     xp = array_namespace(Q)
     U = xp.zeros((problem.X.shape[0], Q.shape[1]), dtype=Q.dtype, device=device_of(Q))
     of_Q, of_W, of_WQ = (RELAXED * _top(A @ A.T) for A in (Q, W, W @ Q))
-    mu = MU / max(_top(Y1.T @ Y1), 1e-300) ** 0.5
+    mu = MU / max(_top(Y1.T @ Y1), tiny(Q)) ** 0.5
     eta = (of_Q + of_WQ, of_Q + of_W, of_Q)
     return AdmmState(Omega, U, Q, W, Multipliers(Y1, xp.zeros_like(problem.Y), mu, eta), ())
 
@@ -233,4 +234,4 @@ def admm_step(problem: Problem, state: AdmmState) -> AdmmState:
 def _top(G: Array) -> float:
     """The largest eigenvalue of a symmetric G ≥ 0, with room for its rounding."""
     xp = array_namespace(G)
-    return max(float(xp.max(xp.linalg.eigvalsh(as_float64(G)))), 0.0) * (1 + 1e-6)
+    return max(float(xp.max(xp.linalg.eigvalsh(as_float64(G)))), 0.0) * (1 + SMOOTHNESS_SLACK)

@@ -18,6 +18,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from dcadl.arrays import Array, array_namespace, as_float64, fetch, send
+from dcadl.atomic import replacing
 from dcadl.estimators.dcadl.training import TrainingSet
 from dcadl.locks import locked
 from dcadl.ops.ridge import KroneckerPreconditioner
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from dcadl.estimators.dcadl.estimator import DCADL
 
 WRITE_SPACING = 10  # a write is followed by at least so many times its duration without another
-GOLDEN = 0.6180339887498949  # its multiples lie evenly between whole numbers
+GOLDEN = 0.6180339887498949  # its multiples lie evenly between integers
 BLANK = "0" * 64  # where the digest goes once it is known
 READ_BYTES = 4_000_000
 KINDS = {"float32": "F32", "float64": "F64"}
@@ -226,23 +227,15 @@ def _pieces(
 
 
 def _write_pieces(path: Path, pieces: Iterator[Any]) -> None:
-    """The pieces at `path`, or what was there before: a rerun writes over what a kill left of the part.
+    """The pieces at `path`, or what was there before.
 
     The digest of them all goes where the first one, the header, has a blank for it.
     """
-    part = path.with_name(f".{path.name}.part")
     digest = blake2b(digest_size=len(BLANK) // 2)
-    try:
-        with open(part, "wb") as stream:
-            header = next(pieces)
-            for piece in chain([header], pieces):
-                stream.write(piece)
-                digest.update(piece)
-            stream.seek(header.index(BLANK.encode()))
-            stream.write(digest.hexdigest().encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with replacing(path) as stream:
+        header = next(pieces)
+        for piece in chain([header], pieces):
+            stream.write(piece)
+            digest.update(piece)
+        stream.seek(header.index(BLANK.encode()))
+        stream.write(digest.hexdigest().encode())
