@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         PCANet,
         RandomAtoms,
     )
-    from dcadl.estimators.files import load
+    from dcadl.model_files import load, save
 else:  # scikit-learn and SciPy take seconds to import: `dcadl --help`, which needs neither, must not wait
 
     def __getattr__(name: str) -> Any:
@@ -26,7 +26,7 @@ else:  # scikit-learn and SciPy take seconds to import: `dcadl --help`, which ne
             return import_module(f"dcadl.{name}")
         if name not in __all__:
             raise AttributeError(f"module 'dcadl' has no attribute {name!r}")
-        room = import_module("dcadl.estimators.files" if name == "load" else "dcadl.estimators")
+        room = import_module("dcadl.model_files" if name in ("load", "save") else "dcadl.estimators")
         return getattr(room, name)
 
     def __dir__() -> list[str]:
@@ -47,5 +47,6 @@ __all__ = [
     "RandomAtoms",
     "data",
     "load",
+    "save",
 ]
 __version__ = "0.1.0"

@@ -11,6 +11,7 @@ from PIL import Image
 
 import dcadl
 from dcadl.cli.sorting import copy_into
+from dcadl.cli.terminal import shortened_path
 
 
 @pytest.fixture(scope="session")
@@ -48,8 +49,21 @@ def test_csv_holds_what_json_holds(call, model, pictures):
 def test_the_table_shows_file_and_label(call, model, pictures):
     result = call("predict", model, pictures[0])
 
-    assert pictures[0].name in result.stdout.replace("\n", "")
+    assert f"/across/{pictures[0].name} " in result.stdout  # the folder may be cut, the name is whole
     assert "across" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "width", "shown"),
+    [
+        ("a/b.png", 20, "a/b.png"),
+        ("long/folders/here/b.png", 12, "…/here/b.png"),
+        ("long/b.png", 6, "b.png"),
+        ("folder/a_name_too_long.png", 8, "a_name_too_long.png"),
+    ],
+)
+def test_a_path_loses_its_leading_folders_first(path, width, shown):
+    assert shortened_path(path, width) == shown
 
 
 def test_a_larger_colour_picture_is_brought_to_the_models_form(call, tmp_path, model, pictures):

@@ -105,7 +105,7 @@ def rewrite(path, header=None, **arrays):
 @pytest.mark.parametrize(
     ("header", "arrays", "message"),
     [
-        ({"format": 99}, {}, "has format 99; this dcadl reads up to 1. Upgrade dcadl"),
+        ({"format": 99}, {}, "has format 99; this dcadl reads up to 2. Upgrade dcadl"),
         ({"format": "one"}, {}, "format must be an integer"),
         ({"class": "Oracle"}, {}, "holds a 'Oracle', which this dcadl does not know"),
         ({"params": {"n_atomz": 3}}, {}, "header is damaged"),

@@ -234,7 +234,7 @@ def test_transform_before_fit_is_refused(pictures):
     [
         ({"coding": "soft"}, "coding must be one of llc, hard"),
         ({"pooling": "sum"}, "pooling must be one of max, mean"),
-        ({"n_words": 0}, "n_words must be at least 1"),
+        ({"n_words": 0}, "n_words must be an integer of at least 1"),
         ({"n_words": 3}, "neighbours must not exceed n_words"),
         ({"patch": 15}, "multiple of 4"),
         ({"levels": ()}, "levels"),

@@ -27,7 +27,8 @@ def info(
 
 def describe(path: Path) -> dict[str, Any]:
     """The facts of a model file; the arrays are read and checked too."""
-    from dcadl.estimators.files import load, read_header
+    from dcadl import load
+    from dcadl.estimators.files import read_header
 
     model, header = load(path), read_header(path)
     facts: dict[str, Any] = {

@@ -12,8 +12,9 @@ import typer
 
 from dcadl.cli.read import ImageForm, MaxPixels, SkipUnreadable, image_form, scaled, unreadable_advice
 from dcadl.cli.sorting import copy_into, find_pictures
-from dcadl.cli.terminal import advising, cell, clean_exit, note, say
+from dcadl.cli.terminal import FileCell, advising, cell, clean_exit, note, say
 
+UNSURE = "unsure"
 AT_ONCE = 256  # pictures in memory
 
 Model = Annotated[
@@ -40,19 +41,29 @@ def predict(
         Path | None,
         typer.Option("--sort-into", metavar="DIR", help="Copy every picture into DIR/LABEL; none is moved."),
     ] = None,
+    reject: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", help='Answer "unsure" where the leading class is less probable, such as 0.9.'
+        ),
+    ] = None,
     skip_unreadable: SkipUnreadable = False,
     max_pixels: MaxPixels = None,
 ) -> None:
-    """Name the class of each picture, the runner-up, and by how much it was beaten.
+    """Name the class of each picture, its probability, the runner-up, and by how much it was beaten.
 
     Pictures of any size are brought to what the model takes.
     """
     with clean_exit():
         if as_json and as_csv:
             raise ValueError("give --json or --csv, not both.")
+        if reject is not None and not 0 < reject <= 1:
+            raise ValueError(f"--reject must be a probability above 0, at most 1; got {reject:g}.")
         files = find_pictures(pictures)
         _check_output(output, [model, *files])
         found = _classify(model, files, skip_unreadable, max_pixels)
+        if reject is not None:
+            found = _with_unsure(found, reject, model)
         if sort_into is not None:
             copied = copy_into(sort_into, [(Path(row["file"]), row["label"]) for row in found])
             note(f"{copied} of {len(found)} pictures copied into sub-folders of {sort_into}")
@@ -67,19 +78,44 @@ def _classify(path: Path, files: list[Path], skip: bool, max_pixels: int | None)
     from dcadl import load
 
     model = load(path)
-    names = [str(c) for c in model.classes_]
-    found = []
+    found: list[dict[str, Any]] = []
     for some, X in _batches(files, image_form(model, path), skip, max_pixels):
-        scores = np.asarray(model.decision_function(X))
-        if scores.ndim == 1:  # two classes: the second's score less the first's
-            scores = np.stack([-scores / 2, scores / 2], axis=1)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :2]
-        margins = -np.diff(np.take_along_axis(scores, best, axis=1), axis=1)[:, 0]
-        found += [
-            {"file": str(file), "label": names[i], "margin": round(float(margin), 4), "runner_up": names[j]}
-            for file, (i, j), margin in zip(some, best, margins)
-        ]
+        found += _answers(model, some, X)
     return found
+
+
+def _answers(model: Any, files: list[Path], X: Any) -> Iterator[dict[str, Any]]:
+    """The leading class of each picture and the one behind it; probabilities where the model has them."""
+    from dcadl.estimators.probabilities import by_class
+    from dcadl.ops.softmax import softmax
+
+    names = [str(c) for c in model.classes_]
+    scores = by_class(model.decision_function(X))
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :2]
+    margins = -np.diff(np.take_along_axis(scores, best, axis=1), axis=1)[:, 0]
+    temperature = getattr(model, "temperature_", None)
+    probable = None if temperature is None else softmax(scores, temperature).max(axis=1)
+    for k, (file, (i, j)) in enumerate(zip(files, best)):
+        sure = {} if probable is None else {"probability": round(float(probable[k]), 4)}
+        margin = round(float(margins[k]), 4)
+        yield {"file": str(file), "label": names[i], **sure, "margin": margin, "runner_up": names[j]}
+
+
+def _with_unsure(found: list[dict[str, Any]], least: float, path: Path) -> list[dict[str, Any]]:
+    """The label of what is less probable replaced; `leading` keeps it."""
+    if "probability" not in found[0]:
+        raise ValueError(
+            f"--reject needs probabilities, and {path} has none: fit it again with `dcadl fit`, or calibrate "
+            "it in Python with model.calibrate(X, y)."
+        )
+    if any(UNSURE in (row["label"], row["runner_up"]) for row in found):
+        raise ValueError(
+            f"--reject answers {UNSURE!r}, but that is a class of {path}: rename it and fit again."
+        )
+    return [
+        row | {"label": row["label"] if row["probability"] >= least else UNSURE, "leading": row["label"]}
+        for row in found
+    ]
 
 
 def read_pictures(files: list[Path], form: ImageForm, max_pixels: int | None) -> Any:
@@ -153,11 +189,20 @@ def _table(found: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table()
-    table.add_column("file", overflow="fold")
+    table.add_column("file")
     table.add_column("label", style="bold")
+    sure = "probability" in found[0]
+    if sure:
+        table.add_column("probability", justify="right")
     table.add_column("margin", justify="right")
     table.add_column("runner-up")
     for row in found:
-        cells = (row["file"], row["label"], f"{row['margin']:.3f}", row["runner_up"])
-        table.add_row(*map(cell, cells))
+        label = row["label"] if row.get("leading", row["label"]) == row["label"] else _unsure(row)
+        probability = (f"{row['probability']:.1%}",) if sure else ()
+        cells = (label, *probability, f"{row['margin']:.3f}", row["runner_up"])
+        table.add_row(FileCell(row["file"]), *map(cell, cells))
     Console().print(table)
+
+
+def _unsure(row: dict[str, Any]) -> str:
+    return f"{UNSURE} ({row['leading']}?)"

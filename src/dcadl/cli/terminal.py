@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 from typer.core import TyperGroup
@@ -100,6 +102,28 @@ def say(text: Any, *, err: bool = False) -> None:
 def cell(text: Any) -> Text:
     """A cell of a Rich table: a name in brackets is no markup, and has no power over the terminal."""
     return Text(printable(str(text)))
+
+
+class FileCell:
+    """A path in a cell of a Rich table: where it is too long, leading folders go and its own name stays."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = printable(str(path))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, cell_len(self._path)).with_maximum(options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(shortened_path(self._path, options.max_width), overflow="fold")
+
+
+def shortened_path(path: str, width: int) -> str:
+    """A path in at most `width` columns by leaving out leading folders, but never any of its last name."""
+    parts = path.split("/")
+    while len(parts) > 1 and cell_len(path) > width:
+        parts = parts[1:]
+        path = "/".join(["…", *parts])
+    return path if cell_len(path) <= width else parts[-1]
 
 
 def _has_power(letter: str) -> bool:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from dcadl.estimators.base import Classifier
 
 LONGEST_HEADER = 10_000_000  # characters: a header of a thousand classes has some ten thousand
-FORMAT = 1  # raised when an older reader could not understand a newer file
+FORMAT = 2  # the newest that is read; raised when an older reader could not understand a newer file
+CLASSIFIER_FORMAT = 1  # of a classifier by itself; 2 has steps before it, see `dcadl.model_files`
 NAMES_IN_FILES = {"image_shape_": "_image_shape"}  # attributes that had another name when format 1 was made
 
 
@@ -39,13 +40,37 @@ class SavedModel(NamedTuple):
     values: tuple[str, ...]
 
 
+class Tensors:
+    """The arrays of an open file whose names begin with `prefix`, by what follows it."""
+
+    def __init__(self, file: Any, prefix: str = "") -> None:
+        self._file, self._prefix = file, prefix
+        names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
+        self.shapes = {name.removeprefix(prefix): tuple(file.get_slice(name).get_shape()) for name in names}
+
+    def read(self, name: str) -> np.ndarray:
+        """One of them."""
+        return self._file.get_tensor(self._prefix + name)
+
+
 def save(model: Classifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to `path`, replacing what was there only once the new file is complete."""
+    write(path, *contents(model))
+
+
+def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """A model file of this header and these arrays."""
+    text = json.dumps(header, allow_nan=False)
+    write_atomically(Path(path), to_bytes(dict(arrays), metadata={"dcadl": text}))
+
+
+def contents(model: Classifier) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a fitted classifier's file."""
     if not model.__sklearn_is_fitted__():
         raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit before save.")
     layout = model._saved()
     header = {
-        "format": FORMAT,
+        "format": CLASSIFIER_FORMAT,
         "class": type(model).__name__,
         "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
         "classes": _labels_out(model.classes_),
@@ -66,27 +91,17 @@ def save(model: Classifier, path: str | os.PathLike[str]) -> None:
         raise ValueError(
             f"The model is not as its parameters say: {error}. Were they set after fit?"
         ) from None
-    write_atomically(Path(path), to_bytes(arrays, metadata={"dcadl": json.dumps(header, allow_nan=False)}))
-
-
-def load(path: str | os.PathLike[str]) -> Classifier:
-    """The model that `save` wrote to `path`.
-
-    A file may come from anywhere: everything in its header is checked before it is used, and nothing of a
-    size that the header alone names is allocated. Whatever is wrong is one ValueError.
-    """
-    with _opened(Path(path)) as (file, header):
-        return _rebuild(file, header)
+    return header, arrays
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Format, class, parameters and class names of a model file."""
-    with _opened(Path(path)) as (_, header):
+    with opened(Path(path)) as (_, header):
         return header
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+def opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The file and its header; every error while it is open becomes a ValueError that names the file."""
     if not path.is_file():
         raise ValueError(f"There is no model file {path}; save one with model.save(...) or `dcadl fit`.")
@@ -119,7 +134,8 @@ def _header_of(file: Any) -> dict[str, Any]:
     return header
 
 
-def _rebuild(file: Any, header: dict[str, Any]) -> Classifier:
+def rebuild(tensors: Tensors, header: dict[str, Any]) -> Classifier:
+    """The classifier of a header, its arrays read from the file once their shapes are known to be right."""
     from dcadl import estimators  # here: the classes themselves import this module
 
     name = header["class"]
@@ -135,9 +151,9 @@ def _rebuild(file: Any, header: dict[str, Any]) -> Classifier:
     layout = model._saved()
     if set(values) != set(layout.values):
         raise ValueError(f"it must hold the values {sorted(layout.values)}; got {sorted(values)}")
-    check_shapes(layout.arrays, {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()})  # noqa: SIM118
+    check_shapes(layout.arrays, tensors.shapes)
     for key in layout.arrays:
-        setattr(model, key, finite_array(key, file.get_tensor(key)))
+        setattr(model, key, finite_array(key, tensors.read(key)))
     model._check_fitted()
     if "temperature" in header:  # models of older files have none
         check_number("temperature", header["temperature"], 0, above=True)

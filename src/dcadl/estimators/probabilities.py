@@ -40,7 +40,7 @@ class Probabilities:
         X, C = open_npy(X), len(self.classes_)
         if not in_memory(X):
             return in_parts(self.predict_proba, X, C)
-        return softmax(_by_class(self.decision_function(X)), self.temperature_)
+        return softmax(by_class(self.decision_function(X)), self.temperature_)
 
     def calibrate(self, X: Any, y: Any, *, cv: Any = None) -> Self:
         """Fit the temperature of `predict_proba` to scores of images that no fit has seen.
@@ -62,17 +62,18 @@ class Probabilities:
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y must hold the model's classes; got {unknown.tolist()[:5]} beside them.")
-        numbers = np.searchsorted(self.classes_, y)
-        if cv is None:
-            scores = self.decision_function(X)
-        else:
-            scores = cross_val_predict(clone(self), X, y, cv=cv, method="decision_function")
-        check_consistent_length(scores, numbers)
-        self.temperature_ = best_temperature(_by_class(scores), numbers)
+        scores = by_class(self.decision_function(X)) if cv is None else left_out_scores(self, X, y, cv)
+        check_consistent_length(scores, y)
+        self.temperature_ = best_temperature(scores, np.searchsorted(self.classes_, y))
         return self
 
 
-def _by_class(scores: Any) -> np.ndarray:
+def left_out_scores(model: Any, X: Any, y: Any, cv: Any) -> np.ndarray:
+    """Scores (n, C) of each image by a clone of the model that was fitted to the other folds."""
+    return by_class(cross_val_predict(clone(model), X, y, cv=cv, method="decision_function"))
+
+
+def by_class(scores: Any) -> np.ndarray:
     """A column for each of two classes as well, of the same difference."""
     scores = np.asarray(scores)
     return np.stack([-scores, scores], axis=1) / 2 if scores.ndim == 1 else scores

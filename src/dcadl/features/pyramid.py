@@ -2,7 +2,8 @@
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,6 +18,7 @@ from dcadl.data.mat import read_arrays
 from dcadl.data.npz import write_npz
 from dcadl.data.parallel import parallel_map, with_progress
 from dcadl.features.cache import ArrayCache, digest
+from dcadl.features.checks import check_integer, check_learned
 from dcadl.features.codebook import learn_words, sample_descriptors
 from dcadl.features.image_inputs import ImageInput, as_image_list, grey_image, image_name
 from dcadl.features.pca import Directions, principal_directions, project
@@ -128,24 +130,34 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if Path(path).suffix != ".npz":
             raise ValueError(f"a pyramid is saved to a .npz file; got {path}.")
-        arrays = {"codebook": self.codebook_, "parameters": np.array(as_json(self._parameters()))}
-        if self.directions_ is not None:
-            arrays |= self.directions_._asdict()
-        write_npz(path, arrays)
+        parameters, arrays = self.contents()
+        write_npz(path, {**arrays, "parameters": np.array(as_json(parameters))})
 
     @classmethod
     def load(cls, path: str | Path, **changes: Any) -> Self:
         """A fitted pyramid from `save`; `changes` may set n_jobs, progress or cache_dir."""
         arrays = read_arrays(path)
         try:
-            pyramid = cls(**json.loads(str(arrays["parameters"])), **changes)
-            pyramid._check_parameters()
-            directions = Directions(arrays["mean"], arrays["components"]) if "components" in arrays else None
-            pyramid._adopt(arrays["codebook"], directions)
+            return cls.from_contents(json.loads(str(arrays["parameters"])), arrays, **changes)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path} is not a saved SpatialPyramid; it holds {', '.join(arrays)}."
             ) from error
+
+    def contents(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a file must hold of a fitted pyramid: its parameters, and its arrays by name."""
+        check_is_fitted(self)
+        arrays = {"codebook": self.codebook_}
+        return self._parameters(), arrays | ({} if self.directions_ is None else self.directions_._asdict())
+
+    @classmethod
+    def from_contents(cls, parameters: dict[str, Any], arrays: Mapping[str, Any], **changes: Any) -> Self:
+        """The fitted pyramid of these contents; those that no fit gives are refused."""
+        pyramid = cls(**parameters, **changes)
+        pyramid._check_parameters()
+        directions = Directions(arrays["mean"], arrays["components"]) if "components" in arrays else None
+        check_learned(pyramid, arrays["codebook"], directions)
+        pyramid._adopt(arrays["codebook"], directions)
         return pyramid
 
     def __sklearn_tags__(self) -> Any:
@@ -287,14 +299,17 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}.")
         for name in ("n_words", "patch", "step", "max_side", "neighbours", "n_descriptors"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}.")
+            check_integer(name, getattr(self, name))
         if self.patch % 4:
             raise ValueError(f"patch must be a multiple of 4, the bins along a side; got {self.patch}.")
-        if not len(self.levels) or min(self.levels) < 1:
-            raise ValueError(f"levels must be integers of at least 1; got {self.levels}.")
-        if self.n_components is not None and self.n_components < 1:
-            raise ValueError(f"n_components must be at least 1, or None; got {self.n_components}.")
+        if not len(self.levels):
+            raise ValueError("levels must be integers of at least 1; got none.")
+        for level in self.levels:
+            check_integer("levels", level)
+        if self.n_components is not None:
+            check_integer("n_components", self.n_components)
+        if not isinstance(self.contrast, Real) or not 0 <= self.contrast < np.inf:
+            raise ValueError(f"contrast must be a number of at least 0; got {self.contrast!r}.")
         if self.coding == "llc" and self.neighbours > self.n_words:
             raise FewWordsError(
                 f"a descriptor is rebuilt from {self.neighbours} words, but the codebook has {self.n_words}.",

@@ -13,7 +13,7 @@ from dcadl.deploy.operations import Program
 from dcadl.deploy.server.batching import Batcher
 from dcadl.deploy.server.limits import Limits, Refusal
 from dcadl.deploy.translate import operations_of
-from dcadl.estimators.files import load
+from dcadl.model_files import load
 from dcadl.ops.softmax import softmax
 
 BYTE = 1 / 255  # `dcadl fit` trains on values from 0 to 1
