@@ -56,7 +56,7 @@ def test_a_c_header_is_written_and_with_8_bits_its_loss_is_measured(call, model,
 
     assert result.exit_code == 0, result.output
     assert "int stripes_predict(const unsigned char *pixels, float *scores)" in path.read_text()
-    assert "of 36 samples right" in result.stdout
+    assert "of 18 samples right" in result.stdout
 
 
 def test_8_bits_need_data_to_measure_their_loss_on(refused, model, tmp_path):

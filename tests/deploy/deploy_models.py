@@ -27,6 +27,7 @@ MODELS = {
     "loo-whitened-once": LOOADL(**LOO, normalize="whitened-once", pool=(2, 4)),
     "loo-centred": LOOADL(**LOO, normalize="centred", pool=(1,), stride=2),
     "loo-raw": LOOADL(**LOO, normalize=None, pool=(1, 2)),
+    "loo-cancelling": LOOADL(16, 4, normalize=None, pool=(1, 2), max_iter=10, random_state=0),
     "dcadl": DCADL(**QUICK),
     "dcadl-centred": DCADL(**QUICK, normalize="centred"),
     "dcadl-image": DCADL(**QUICK, normalize="image"),

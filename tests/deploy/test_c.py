@@ -19,8 +19,9 @@ from deploy_models import (
     unseen_digits,
 )
 
+from dcadl.deploy import quantise
 from dcadl.deploy.c_header import c_header, to_c
-from dcadl.deploy.quantise import Int8Loss, int8_loss, quantised
+from dcadl.deploy.quantise import Int8Loss, in_8_bits, quantised
 from dcadl.deploy.reference import run
 from dcadl.deploy.translate import operations_of
 
@@ -60,7 +61,12 @@ int main(int argc, char **argv) {
 def programs():
     """One for each case, the pooled one after them; and those to be kept in 8 bits."""
     plain = [operations_of(case(*which).model) for which in CASES]
-    return [*plain, pooled_program()], [operations_of(case(*which).model) for which in INT8]
+    return [*plain, pooled_program()], [rounded_program(*which) for which in INT8]
+
+
+def rounded_program(name, form):
+    model, real, _ = case(name, form)
+    return quantised(operations_of(model), real[::2])
 
 
 @pytest.fixture(scope="module", params=["gcc", "clang"])
@@ -112,7 +118,7 @@ def test_weights_in_8_bits_give_what_the_rounded_operations_give(executable, whi
 
     best, scores = answers(executable, len(CASES) + 1 + which, real)
 
-    expected = run(quantised(operations_of(model)), real)
+    expected = run(rounded_program(*INT8[which]), real)
     np.testing.assert_array_equal(model.classes_[best], expected.labels)
     np.testing.assert_allclose(scores, expected.scores, atol=1e-4)
 
@@ -141,10 +147,33 @@ def test_bytes_are_read_as_their_values(executable):
 def test_8_bits_cost_at_most_half_a_point(name):
     X, y = unseen_digits()
 
-    loss = int8_loss(operations_of(case(name).model), X, y)
+    _, loss = in_8_bits(operations_of(case(name).model), X, y)
 
-    assert loss.n == len(y)
+    assert loss.n == len(y) // 2
     assert loss.int8_accuracy >= loss.accuracy - 0.005
+
+
+@pytest.mark.parametrize("block", [256, 40])
+def test_large_weights_that_cancel_survive_8_bits(block, monkeypatch):
+    """Values as they are, and all of a patch kept: weights of hundreds for scores of one."""
+    monkeypatch.setattr(quantise, "BLOCK", block)
+    X, y = unseen_digits()
+    program = operations_of(case("loo-cancelling").model)
+    plain = quantised(program, np.zeros_like(X[:1]))  # nothing to follow: each weight to its nearest level
+
+    found, loss = in_8_bits(program, X, y)
+
+    before = run(program, X[1::2]).scores
+    errors = [np.sqrt(np.mean((run(form, X[1::2]).scores - before) ** 2)) for form in (found, plain)]
+    assert errors[0] < 0.2 * errors[1]
+    assert loss.int8_accuracy >= loss.accuracy - 0.005
+
+
+def test_8_bits_need_something_to_measure_on():
+    X, y = unseen_digits()
+
+    with pytest.raises(ValueError, match="two samples or more"):
+        in_8_bits(operations_of(case("dcadl").model), X[:1], y[:1])
 
 
 def test_the_header_needs_no_memory_manager_and_of_the_mathematics_only_a_root(tmp_path):
@@ -173,7 +202,7 @@ def test_8_bits_are_written_with_their_measured_loss(tmp_path):
     loss = to_c(model, tmp_path / "m.h", int8_check=(real, model.predict(real)))
 
     text = (tmp_path / "m.h").read_text()
-    assert f"accuracy {loss.int8_accuracy:.4f}, with float weights 1.0000, measured on 100 samples" in text
+    assert f"accuracy {loss.int8_accuracy:.4f}, with float weights 1.0000, measured on 50 samples" in text
     assert "signed char m_coef" in text
 
 

@@ -47,7 +47,11 @@ def export(
         ),
     ] = Pixels.FLOAT32,
     int8: Annotated[
-        bool, typer.Option("--int8", help="Weights of --c in 8 bits; what that costs is measured on --data.")
+        bool,
+        typer.Option(
+            "--int8",
+            help="Weights of --c in 8 bits, rounded by one half of --data, their cost measured on the other.",
+        ),
     ] = False,
     ink: Annotated[
         Ink, typer.Option("--ink", help="What people draw with on --web, as in the training pictures.")
@@ -81,10 +85,11 @@ def _write_onnx(model: Any, path: Path, pixels: Pixels, samples: Labelled | None
 
 def _write_c(model: Any, path: Path, samples: Labelled | None) -> None:
     from dcadl.deploy.c_header import c_header, c_name
-    from dcadl.deploy.quantise import int8_loss
+    from dcadl.deploy.quantise import in_8_bits
 
-    program = _program(model, _byte_scale(model), None)
-    loss = None if samples is None else int8_loss(program, samples.X / _byte_scale(model), samples.y)
+    program, loss = _program(model, _byte_scale(model), None), None
+    if samples is not None:
+        program, loss = in_8_bits(program, samples.X / _byte_scale(model), samples.y)
     _write(path, c_header(program, c_name(path), loss).encode())
     if loss is not None:
         say(

@@ -14,7 +14,7 @@ import numpy as np
 from dcadl.atomic import write_atomically
 from dcadl.deploy.c_steps import Source, write_steps
 from dcadl.deploy.operations import Program
-from dcadl.deploy.quantise import Int8Loss, int8_loss
+from dcadl.deploy.quantise import Int8Loss, in_8_bits
 from dcadl.deploy.translate import operations_of
 
 C_TYPES = {"f": ("float", 4), "i1": ("signed char", 1), "i2": ("short", 2)}
@@ -41,8 +41,8 @@ def to_c(
     scale : float, default=1
         What pixels are multiplied by: `NAME_predict` gives what `model.predict(scale * pixels)` gives.
     int8_check : (X, y) or None
-        Keep weights in 8 bits; the loss of accuracy on these samples (of raw pixels) is measured and
-        written into the file.
+        Keep weights in 8 bits, rounded so that the scores of every other of these samples (of raw pixels)
+        stay what they were; the loss of accuracy on the rest is measured and written into the file.
 
     Returns
     -------
@@ -50,7 +50,9 @@ def to_c(
         What was measured, where weights are kept in 8 bits.
     """
     program = operations_of(model, scale=scale)
-    loss = None if int8_check is None else int8_loss(program, *int8_check)
+    loss = None
+    if int8_check is not None:
+        program, loss = in_8_bits(program, *int8_check)
     write_atomically(Path(path), c_header(program, name or c_name(path), loss).encode())
     return loss
 
@@ -61,10 +63,10 @@ def c_name(path: str | os.PathLike[str]) -> str:
 
 
 def c_header(program: Program, name: str, loss: Int8Loss | None = None) -> str:
-    """The header's text; with a measured `loss` its weights are kept in 8 bits."""
+    """The header's text; of a program in 8 bits with the `loss` that was measured."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII):
         raise ValueError(f"name must be an identifier of C, letters, digits and _; got {name!r}.")
-    source = Source(int8=loss is not None)
+    source = Source()
     source.buffer("x", int(np.prod(program.image)))
     write_steps(source, program)
     parts = [

@@ -12,6 +12,7 @@ from dcadl.deploy.operations import (
     GridPool,
     HardThreshold,
     HashedLinear,
+    Int8,
     Linear,
     Operation,
     Program,
@@ -25,7 +26,6 @@ from dcadl.deploy.operations import (
     is_identity,
     output_shape,
 )
-from dcadl.deploy.quantise import int8_columns, int8_features
 
 Step = tuple[Operation, Shape, Shape]
 POINTWISE = (SoftThreshold, HardThreshold, Relu, Split)
@@ -34,8 +34,7 @@ POINTWISE = (SoftThreshold, HardThreshold, Relu, Split)
 class Source:
     """C text in the making: constants, buffers and statements."""
 
-    def __init__(self, int8: bool) -> None:
-        self.int8 = int8
+    def __init__(self) -> None:
         self.constants: dict[str, np.ndarray] = {}
         self.buffers: dict[str, tuple[str, int]] = {}  # name → type and length
         self.lines: list[str] = []
@@ -60,21 +59,14 @@ class Source:
         self.buffers[word] = (kind, max(length, before))
         return word
 
-    def weights(self, word: str, W: np.ndarray) -> tuple[str, str]:
-        """W (inputs, outputs) as a constant; its name and that of its outputs' scales (or a null pointer)."""
-        if not self.int8:
-            return self.constant(word, W.astype(np.float32)), "(const float *)0"
-        quantised, scales = int8_columns(W)
-        return self.constant(word, quantised), self.constant(f"{word}_scales", scales)
-
-    def features(self, word: str, W: np.ndarray) -> tuple[str, str, str]:
-        """The same for a classifier; between the two the powers of two of its rows (or a null pointer)."""
-        if not self.int8:
-            weights, scales = self.weights(word, W)
-            return weights, "(const signed char *)0", scales
-        quantised, found, powers = int8_features(W)
-        names = [self.constant(word, quantised), self.constant(f"{word}_powers", powers)]
-        return names[0], names[1], self.constant(f"{word}_scales", found)
+    def weights(self, word: str, W: np.ndarray, int8: Int8 | None) -> tuple[str, str, str]:
+        """W (inputs, outputs) as a constant: its name, and those of its rows' powers and outputs' scales."""
+        powers, scales = "(const signed char *)0", "(const float *)0"
+        if int8 is None:
+            return self.constant(word, W.astype(np.float32)), powers, scales
+        if int8.powers is not None:
+            powers = self.constant(f"{word}_powers", int8.powers)
+        return self.constant(word, int8.integers), powers, self.constant(f"{word}_scales", int8.scales)
 
 
 def write_steps(source: Source, program: Program) -> None:
@@ -167,11 +159,11 @@ def _normalise(source: Source, bank: FilterBank, v: str) -> None:
 def _products(source: Source, bank: FilterBank, v: str, out: str) -> None:
     m, d = len(bank.filters), bank.filters[0].size
     _normalise(source, bank, v)
-    weights, scales = source.weights("filters", bank.filters.reshape(m, d).T)
+    weights, powers, scales = source.weights("filters", bank.filters.reshape(m, d).T, bank.int8)
     bias = source.constant("bias", bank.bias.astype(np.float32))
     source.say(
         f"NAME_clear({out}, {m});",
-        f"NAME_add_product({v}, {d}, {weights}, (const signed char *)0, {m}, {out});",
+        f"NAME_add_product({v}, {d}, {weights}, {powers}, {m}, {out});",
         f"NAME_affine({out}, {m}, {scales}, {bias});",
     )
 
@@ -199,12 +191,12 @@ def _sink(source: Source, steps: list[Step], v: str, shape: Shape, begin: int) -
     """Where the values of a place go: into the scores, into cells, or into a map for the next loop."""
     rows, columns, n = shape
     match steps[0][0]:
-        case Linear(coef, intercept):
-            weights, powers, scales = source.features("coef", coef.T)
+        case Linear(coef, intercept, int8):
+            weights, powers, scales = source.weights("coef", coef.T, int8)
             bias = source.constant("intercept", intercept.astype(np.float32))
             C = len(intercept)
             place = f"{weights} + (r * {columns} + c) * {n * C}"
-            shifts = f"{powers} + (r * {columns} + c) * {n}" if source.int8 else powers
+            shifts = f"{powers} + (r * {columns} + c) * {n}" if int8 else powers
             source.lines.insert(begin, f"NAME_clear(scores, {C});")
             source.say(f"NAME_add_product({v}, {n}, {place}, {shifts}, {C}, scores);", "}", "}")
             source.say(f"NAME_affine(scores, {C}, {scales}, {bias});")
@@ -239,7 +231,7 @@ def _hashed(source: Source, hashed: HashedLinear, shape: Shape, x: str) -> None:
     rows, columns, _ = output_shape(bank, shape)
     count = 1 if bank.per_channel else shape[2]
     codes = source.buffer("codes", rows * columns, "unsigned short")
-    table, scales = source.weights("table", hashed.table.reshape(-1, C))
+    table, _, scales = source.weights("table", hashed.table.reshape(-1, C), hashed.int8)
     source.say(f"NAME_clear(scores, {C});", f"for (k = 0; k < {maps}; k++) {{")
     source.say(
         f"const float lowest = {_c(hashed.rounding)} * (NAME_largest({x}, {shape[0] * shape[1]}, {shape[2]}, "

@@ -27,6 +27,20 @@ Shape = tuple[int, int, int]  # rows, columns, channels
 Span = tuple[int, int]  # from the first to before the second
 
 
+class Int8(NamedTuple):
+    """Weights (inputs, outputs) in 8 bits."""
+
+    integers: np.ndarray  # (inputs, outputs) int8
+    scales: np.ndarray  # (outputs,) float32
+    powers: np.ndarray | None = None  # (inputs,) int8: the input's row is divided by 2^power
+
+    @property
+    def values(self) -> np.ndarray:
+        """The weights that the integers stand for, float64."""
+        values = self.integers * self.scales.astype(np.float64)
+        return values if self.powers is None else values / 2.0 ** self.powers[:, None]
+
+
 class Rescale(NamedTuple):
     """x·factor: what brings raw pixels to the range that the model was trained on."""
 
@@ -51,6 +65,7 @@ class FilterBank(NamedTuple):
     local: str | None = None
     floor: float = 0.0
     per_channel: bool = False  # each filter (c = 1) on each channel alone; outputs ordered channel, filter
+    int8: Int8 | None = None  # where filters are in 8 bits
 
 
 class SoftThreshold(NamedTuple):
@@ -86,6 +101,7 @@ class Linear(NamedTuple):
 
     coef: np.ndarray  # (C, features)
     intercept: np.ndarray  # (C,)
+    int8: Int8 | None = None  # where coef is in 8 bits
 
 
 class HashedLinear(NamedTuple):
@@ -100,6 +116,7 @@ class HashedLinear(NamedTuple):
     table: np.ndarray  # (maps, blocks, 2^L, C)
     intercept: np.ndarray  # (C,)
     rounding: float
+    int8: Int8 | None = None  # where the table is in 8 bits
 
 
 class Softmax(NamedTuple):
