@@ -30,6 +30,7 @@ MAY_IMPORT = {
 # Inside a method, when it is called: what a model writes itself as is built on the models.
 ON_CALL = {"estimators/base.py": {"deploy"}}
 LINES_IN_A_FILE, LINES_IN_A_FUNCTION = 350, 35
+LINES_OF_A_TWIN = 6
 FRAMEWORKS = {"torch", "cupy", "sklearn", "matplotlib", "dask", "distributed"}
 
 
@@ -113,6 +114,30 @@ def _body_length(function: ast.FunctionDef) -> int:
     """Lines of the body, its docstring left out."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def _code_lines(path: Path) -> list[tuple[str, str]]:
+    """Place and text of each line of code; not imports, nor `__init__`: scikit-learn wants it spelt out."""
+    tree, skipped = ast.parse(path.read_text()), set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.FunctionDef(name="__init__"):
+                skipped.update(range(node.lineno, node.end_lineno + 1))
+            case ast.Expr(value=ast.Constant(value=str())):
+                skipped.update(range(node.lineno, node.end_lineno + 1))
+    lines = enumerate(path.read_text().splitlines(), 1)
+    found = [(f"{path.relative_to(SOURCE)}:{i}", line.strip()) for i, line in lines if i not in skipped]
+    return [(place, text) for place, text in found if any(c.isalnum() for c in text) and text[0] != "#"]
+
+
+def test_estimators_have_no_twins():
+    places: dict[tuple[str, ...], list[str]] = {}
+    for path in FILES:
+        lines = _code_lines(path) if room(path) == "estimators" else []
+        for run in zip(*(lines[i:] for i in range(LINES_OF_A_TWIN))):
+            places.setdefault(tuple(text for _, text in run), []).append(run[0][0])
+
+    assert not [found for found in places.values() if len(found) > 1]
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.parents[1].glob("benchmarks/*.py")), ids=lambda p: p.name)
