@@ -68,7 +68,7 @@ def temporary_beside(path: Path, ending: str = "part") -> Path:
 def remove_leftovers(path: Path, ending: str = "part") -> None:
     """Remove temporary files and folders beside `path` whose process, on this machine, was killed."""
     pattern = re.compile(rf"\.{re.escape(path.name[:STEM])}\.{_host()}-(\d+)-[0-9a-f]+\.{ending}")
-    with suppress(OSError):  # a folder that is not there has none; one that cannot be listed says so later
+    with suppress(OSError):  # a missing folder has none; one that cannot be listed says so later
         for entry in os.scandir(path.parent):
             match = pattern.fullmatch(entry.name)
             if match and not _is_running(int(match[1])):

@@ -50,7 +50,7 @@ def test_a_real_process_refuses_in_one_line(tmp_path):
     done = subprocess.run([sys.executable, "-m", "dcadl.cli", *words], capture_output=True, text=True)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: There is no model file")
+    assert done.stderr.startswith("error: Model file not found")
     assert done.stderr.count("\n") == 1
 
 

@@ -131,7 +131,7 @@ def test_a_foreign_safetensors_file_is_refused(tmp_path):
 
 
 def test_a_missing_file_says_so(tmp_path):
-    with pytest.raises(ValueError, match="There is no model file"):
+    with pytest.raises(ValueError, match="Model file not found"):
         dcadl.load(tmp_path / "nowhere.safetensors")
 
 

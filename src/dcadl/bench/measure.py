@@ -63,7 +63,7 @@ def testing_times(model: Any, X: np.ndarray) -> dict[str, float]:
     predict_given = with_patches_given(model, X)
     predict_given()
     singles = [X[i : i + 1] for i in range(min(SINGLE_IMAGES, len(X)))]
-    with config_context(assume_finite=True):  # the authors' clock knows no checks
+    with config_context(assume_finite=True):  # the authors' timing includes no checks
         given_s = _median(predict_given)
     return {
         "test_given_s": given_s / len(X),

@@ -129,7 +129,7 @@ def fit(
         model, own_size = (None, None) if asked.is_open else _model(asked, pictures=True)
         wanted = parse_shape(size, "--size") or own_size
         plan = make_plan(data, wanted, color, settled=not asked.is_open)
-        if model is None and plan.seen is not None:
+        if model is None and plan.survey is not None:
             model, _ = _model(asked, pictures=True)
         if model is not None:
             _check_room(model, plan)
@@ -202,9 +202,9 @@ def _model(asked: Asked, *, pictures: bool) -> tuple[Any, Any]:
 
 def _check_room(model: Any, plan: Plan) -> None:
     """Refuse a folder that does not fit, before it is read."""
-    if plan.seen is not None and plan.size is not None:
+    if plan.survey is not None and plan.size is not None:
         with in_options_words(model):
-            check_memory(model, len(plan.seen.sizes), (*plan.size, *((3,) if plan.color else ())))
+            check_memory(model, len(plan.survey.sizes), (*plan.size, *((3,) if plan.color else ())))
 
 
 def check_output(path: Path) -> None:

@@ -11,7 +11,7 @@ from dcadl.cli.terminal import size_text, times_text
 
 if TYPE_CHECKING:
     from dcadl.cli.read import Labelled
-    from dcadl.data.glance import Glance
+    from dcadl.data.survey import FolderSurvey
 
 PROCESS_BYTES = 200_000_000  # Python and its libraries
 FEWEST_IN_A_CHUNK = 16  # images whose windows lie in memory at once, in each thread
@@ -26,15 +26,15 @@ class Plan(NamedTuple):
 
     size: Any  # (height, width), or None: as they are
     color: bool | None  # None: as they are
-    seen: Glance | None  # what was seen of a folder; None for arrays
+    survey: FolderSurvey | None  # of a folder; None for arrays
     open_color: bool = False  # whether grey would do as well was not said by anyone
     why: str = ""  # grey or colour
 
     def sentence(self) -> str:
         """What the pictures are and what they were brought to; empty where nobody looked."""
-        if self.seen is None or not len(self.seen.sizes):
+        if self.survey is None or not len(self.survey.sizes):
             return ""
-        sizes = self.seen.sizes
+        sizes = self.survey.sizes
         small, large = sizes[sizes.prod(axis=1).argmin()], sizes[sizes.prod(axis=1).argmax()]
         same = bool((sizes == sizes[0]).all())
         own = times_text(small) if same else f"{times_text(small)} to {times_text(large)}"
@@ -48,18 +48,18 @@ def make_plan(data: str, size: Any, color: bool | None, *, settled: bool) -> Pla
 
     `settled`: a method was asked for. It gets grey pictures unless colour was asked for too.
     """
-    from dcadl.data.glance import glance
     from dcadl.data.images import as_height_width
+    from dcadl.data.survey import survey_folder
 
     folder, wanted = _picture_folder(data), as_height_width(size)
     if color is None and settled:
         color = False
     if folder is None:
         return Plan(wanted, color, None, color is None)
-    seen = glance(folder)
-    if len(seen.sizes):  # else reading them will name them all
-        wanted = wanted or seen.working_size
-    return Plan(wanted, seen.color if color is None else color, seen, color is None and seen.color)
+    survey = survey_folder(folder)
+    if len(survey.sizes):  # else reading them will name them all
+        wanted = wanted or survey.working_size
+    return Plan(wanted, survey.color if color is None else color, survey, color is None and survey.color)
 
 
 def settle_color(plan: Plan, samples: Labelled, seed: int) -> tuple[Plan, Labelled]:

@@ -87,7 +87,7 @@ def _tested(model: Any, samples: Labelled, parts: Parts) -> Judged | None:
 def _cautions(samples: Labelled, y: Any, parts: Parts, plan: Plan, judged: Judged | None) -> list[str]:
     found = few_samples_cautions(y, judged)
     if samples.X.ndim > 2:
-        seen = (None, None) if plan.seen is None else (plan.seen.sizes, plan.seen.target)
+        seen = (None, None) if plan.survey is None else (plan.survey.sizes, plan.survey.target)
         found += picture_cautions(samples.X, samples.y, parts.test, *seen)
     return found
 

@@ -104,7 +104,7 @@ def list_folder(path: str | Path, *, on_error: OnError = "raise") -> Listing:
     """Files and classes of a folder; an empty class is refused, or left out with a warning."""
     path = Path(path)
     if not path.is_dir():
-        raise FileNotFoundError(f"expected a folder with one sub-folder per class; nothing at {path}")
+        raise FileNotFoundError(f"expected a folder with one sub-folder per class; not found: {path}")
     levels = _levels(path)
     folders = class_folders(levels[-1])
     if not folders:

@@ -75,7 +75,7 @@ def decode(
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"no image file at {path}")
+        raise FileNotFoundError(f"image file not found: {path}")
     try:
         with _opened(path, max_pixels) as picture:
             return _pixels(picture, size, color, filter)

@@ -60,7 +60,7 @@ def read_labelled(
         return image_folder(folder, size=size, color=bool(color), on_error=on_error, max_pixels=max_pixels)
     if path.exists():
         raise ValueError(f"expected a folder of class folders, an archive of one, .npz or .mat; got {path}.")
-    raise FileNotFoundError(f"no data at {path}")
+    raise FileNotFoundError(f"data not found: {path}")
 
 
 def bunch_of_arrays(

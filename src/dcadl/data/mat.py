@@ -20,7 +20,7 @@ def read_arrays(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"no file at {path}")
+        raise FileNotFoundError(f"file not found: {path}")
     if path.suffix.lower() == ".npz":
         return _read_npz(path, max_bytes)
     return _read_hdf5(path, max_bytes) if _is_hdf5(path) else _read_v5(path, max_bytes)

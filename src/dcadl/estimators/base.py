@@ -202,8 +202,8 @@ class Classifier(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstim
     ) -> Self:
         """`iterate` from `state` on, then `keep(self, state)`, which assigns the fitted attributes.
 
-        Callbacks hear of each pass; one that asks for a fitted model gets a copy that `keep` was called
-        on.
+        Callbacks are called after each pass; one that asks for a fitted model gets a copy that `keep` was
+        called on.
         """
         report = FitReport(self, self.max_iter, data.rows, data.y)
 

@@ -104,7 +104,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
 def opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The file and its header; every error while it is open becomes a ValueError that names the file."""
     if not path.is_file():
-        raise ValueError(f"There is no model file {path}; save one with model.save(...) or `dcadl fit`.")
+        raise ValueError(f"Model file not found: {path}; save one with model.save(...) or `dcadl fit`.")
     try:
         with safe_open(path, framework="numpy") as file:
             yield file, _header_of(file)

@@ -78,7 +78,7 @@ class Checkpoint:
         except (SafetensorError, KeyError, TypeError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(
                 f"{self._path} is no checkpoint of dcadl, or damaged ({type(error).__name__}); "
-                "delete it to begin anew, or name another file."
+                "delete it to start again, or name another file."
             ) from None
 
     def write_in_time(self, state: State) -> None:
@@ -163,7 +163,7 @@ def check_digest(path: Path, digest: str) -> None:
             found.update(piece)
     if len(digest) != len(BLANK) or found.hexdigest() != digest:
         raise ValueError(
-            f"{path} is damaged: it is not as it was written. Delete it to begin anew, or name another file."
+            f"{path} is damaged: it is not as it was written. Delete it to start again, or name another file."
         )
 
 

@@ -190,7 +190,7 @@ class DCADL(PatchClassifier):
         sample_weight : array-like of shape (n,) or None
         checkpoint : path or None
             A file that is written after passes, at most a tenth of the time. Where it is there, the fit
-            goes on from it and ends with the model of an undisturbed one; delete it to begin anew.
+            goes on from it and ends with the model of an undisturbed one; delete it to start again.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""A first look at a folder of pictures: their sizes and whether they have colour, before they are read."""
+"""A survey of a folder of pictures: their sizes and whether they have colour, before they are read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LARGE_PIXELS, WORKING_PIXELS = 12_000, 8_000  # larger pictures than the first a
 GREY_MODES = ("1", "L", "LA", "I", "F")
 ORIENTATION, TURNED = 0x0112, (5, 6, 7, 8)  # the EXIF tag, and its values that swap height and width
 TURNING_FORMATS = ("JPEG", "MPO", "TIFF", "WEBP")  # asking a PNG for its EXIF would decode all of it
-LOOKED_AT = 24  # pictures that are decoded to see whether they have colour
-LOOKED_AT_PIXELS = 100_000_000  # that are decoded for it in all, at most
+SAMPLED_PICTURES = 24  # pictures that are decoded to see whether they have colour
+SAMPLED_PIXELS = 100_000_000  # that are decoded for it in all, at most
 COLOURFUL = 10.0  # mean gap between the strongest and the weakest channel, of 255
 
 
-class Glance(NamedTuple):
+class FolderSurvey(NamedTuple):
     """What the headers of the pictures say; those that cannot be read are left out here."""
 
     listing: Listing
@@ -40,7 +40,7 @@ class Glance(NamedTuple):
         return max(1, round(height * shrink)), max(1, round(width * shrink))
 
 
-def glance(path: str | Path) -> Glance:
+def survey_folder(path: str | Path) -> FolderSurvey:
     """Look at a folder of class folders; only some small copies of pictures are decoded."""
     listing = list_folder(path, on_error="skip")
     heads = [_head(file) for file in listing.files]
@@ -49,7 +49,7 @@ def glance(path: str | Path) -> Glance:
     sizes = np.array([size for size, _ in found], dtype=int).reshape(-1, 2)
     modes = [mode for _, mode in found]
     color = _mostly_colourful([listing.files[i] for i in readable], modes, sizes)
-    return Glance(listing, sizes, listing.target[readable], color)
+    return FolderSurvey(listing, sizes, listing.target[readable], color)
 
 
 def _head(file: Path) -> tuple[tuple[int, int], str] | None:
@@ -71,7 +71,7 @@ def _mostly_colourful(files: Sequence[Path], modes: Sequence[str], sizes: Any) -
     if 2 * len(maybe) <= len(files):
         return False
     largest = int(sizes[maybe].prod(axis=1).max())
-    count = min(LOOKED_AT, len(maybe), max(1, LOOKED_AT_PIXELS // largest))
+    count = min(SAMPLED_PICTURES, len(maybe), max(1, SAMPLED_PIXELS // largest))
     sample = [files[maybe[i]] for i in np.linspace(0, len(maybe) - 1, count).astype(int)]
     votes = [vote for vote in map(_is_colourful, sample) if vote is not None]
     return 2 * sum(votes) > len(votes)
