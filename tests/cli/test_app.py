@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 import dcadl
+from dcadl.bench.datasets import fold, load_dataset
+from dcadl.bench.settings import build, settings
 from dcadl.cli import app
 from dcadl.cli.methods import method_names
 from dcadl.cli.progress import fit_with_bar
@@ -91,36 +95,70 @@ def test_the_bar_steps_once_per_pass_and_is_gone_from_the_model(arrays):
     assert not hasattr(model, "_skl_callbacks")
 
 
+def small_fold(digits, seed):
+    """A split of the benchmark, with fewer digits to train on."""
+    whole = fold(digits, seed)
+    return whole._replace(X_train=whole.X_train[::4], y_train=whole.y_train[::4])
+
+
 @pytest.fixture(scope="module")
 def demo(call, tmp_path_factory):
-    """One run of the demo, cut to fewer splits and passes."""
+    """One run of the demo, cut to two splits of fewer digits."""
     import importlib
 
     module = importlib.import_module("dcadl.cli.demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "SPLITS", 2)
-        patch.setattr(module, "PASSES", 3)
+        patch.setattr("dcadl.bench.datasets.fold", small_fold)
         output = tmp_path_factory.mktemp("demo") / "out"
         result = call("demo", "--output", output)
     assert result.exit_code == 0, result.output
     return output, result.stdout
 
 
-def test_the_demo_compares_dcadl_with_both_controls(demo):
+def test_the_demo_shows_loo_adl_first_with_the_others_beside_it(demo):
     _, text = demo
+    names = (
+        "LOO-ADL ",
+        "DCADL ",
+        "LOO-ADL-unlearned ",
+        "Patch ridge ",
+        "Random atoms ",
+        "RBF-SVM on pixels ",
+    )
+    places = [text.index(f"│ {name}") for name in names]
 
-    assert all(f"│ {name}" in text for name in ("DCADL", "RandomAtoms", "PatchRidge"))
-    assert text.count("against") == 2
+    assert places == sorted(places)
+    assert text.count("LOO-ADL against") == 4
 
 
-@pytest.mark.parametrize("name", ["atoms", "convergence", "confusion", "codes", "overview"])
-def test_the_demo_draws_each_picture_and_says_where(demo, name):
+def test_the_demo_prints_what_the_benchmark_would_record(demo):
+    _, text = demo
+    digits, (row,) = load_dataset("digits"), settings("digits", ["PatchRidge"])
+    folds = [small_fold(digits, seed) for seed in range(2)]
+    fitted = [build(row, seed).fit(each.X_train, each.y_train) for seed, each in enumerate(folds)]
+    accuracy = np.mean([model.score(each.X_test, each.y_test) for model, each in zip(fitted, folds)])
+
+    assert f"│ Patch ridge       │ {accuracy:.2%} ±" in text
+
+
+def test_the_demo_draws_a_picture_and_says_where(demo):
     output, text = demo
 
-    assert f"{name}.png" in text
-    with Image.open(output / f"{name}.png") as picture:
-        colours = picture.convert("RGB").getcolors(1 << 20)
+    assert "overview.png" in text
+    with Image.open(output / "overview.png") as picture:
+        colours = picture.convert("RGB").getcolors(1 << 22)
     assert len(colours) > 20
+
+
+def test_the_demos_filters_stand_beside_those_they_started_from(demo):
+    output, _ = demo
+    learned, first = (dcadl.load(output / f"{name}.safetensors") for name in ("loo-adl", "loo-adl-unlearned"))
+
+    assert learned.candidates_ == first.candidates_
+    assert learned.atoms_.shape == first.atoms_.shape
+    assert learned.learned_
+    assert not first.learned_
 
 
 def test_the_demo_writes_a_page_to_draw_into(demo):
@@ -130,11 +168,23 @@ def test_the_demo_writes_a_page_to_draw_into(demo):
     assert "Calibrated probabilities." in (output / "draw.html").read_text()
 
 
-def test_what_the_demo_tells_to_try_next_works(call, demo):
+def test_what_the_demo_tells_to_try_next_works_as_printed(call, demo, tmp_path, monkeypatch):
+    """Every line but the one that needs a folder of the user's own."""
+    _, text = demo
+    monkeypatch.chdir(tmp_path)
+    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("  dcadl ")]
+    assert [words[0] for words in lines] == ["info", "predict", "explain", "fit"]
+    for words in lines[:-1]:
+        found = [sorted(map(str, Path("/").glob(word[1:]))) if "*" in word else [word] for word in words]
+        result = call(*chain.from_iterable(found))
+        assert result.exit_code == 0, result.output
+
+
+def test_the_demos_model_names_its_digits(call, demo):
     output, _ = demo
     pictures = sorted((output / "images").iterdir())
 
-    result = call("predict", output / "dcadl.safetensors", *pictures, "--csv")
+    result = call("predict", output / "loo-adl.safetensors", *pictures, "--csv")
 
     labels = [line.split(",")[1] for line in result.stdout.splitlines()[1:]]
     truth = [file.stem.rpartition("_")[2] for file in pictures]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dcadl.cli.terminal import times_text
-from dcadl.plot import AtomsDisplay, CodesDisplay, ConvergenceDisplay
-from dcadl.plot.canvas import INK, QUIET, new_figure, set_title
+from dcadl.plot import AtomsDisplay, EvidenceDisplay
+from dcadl.plot.canvas import INK, QUIET, mosaic, new_figure, set_title, show_signed
 
 DPI = 120
 NUMBERS_UP_TO = 20  # classes; beyond this, numbers in the cells and all names would overlap
@@ -50,15 +50,19 @@ def draw_confusion(ax: Any, confusion: Any, classes: Any, title: str) -> None:
     set_title(ax, title)
 
 
-def overview(model: Any, X: Any, y: Any, confusion: Any, title: str) -> Any:
-    """All on one page: atoms, objective, mistakes, and some images on their way to a label."""
-    figure = new_figure(11.5, 8.6)
-    top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.25), hspace=0.04)
-    atoms, objective, mistakes = top.subplots(1, 3, width_ratios=(1.25, 1.2, 1))
-    AtomsDisplay.from_estimator(model, ax=atoms)
-    ConvergenceDisplay.from_estimator(model, ax=objective)
-    draw_confusion(mistakes, confusion, model.classes_, title)
-    CodesDisplay.from_estimator(model, X, y, figure=bottom)
+def overview(model: Any, unlearned: Any, examples: tuple[Any, Any], confusion: Any, title: str) -> Any:
+    """LOO-ADL on one page: filters before and after, structures compared, mistakes, evidence of examples."""
+    heights = (4.6, 2.3 * len(examples[1]))
+    figure = new_figure(13, sum(heights))
+    top, bottom = figure.subfigures(2, 1, height_ratios=heights, hspace=0.04)
+    filters, structures, mistakes = top.subfigures(1, 3, width_ratios=(1, 1.15, 1))
+    words = ("where they started", "learned" if model.learned_ else "kept as they were")
+    for ax, one, how in zip(filters.subplots(2, 1), (unlearned, model), words):
+        show_signed(ax, mosaic(one.atoms_))
+        set_title(ax, f"{len(one.atoms_)} filters of {times_text(one.atoms_.shape[1:])} pixels, {how}")
+    draw_candidates(structures.subplots(), model.candidates_)
+    draw_confusion(mistakes.subplots(), confusion, model.classes_, title)
+    EvidenceDisplay.from_estimator(model, *examples, figure=bottom)
     return figure
 
 

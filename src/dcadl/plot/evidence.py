@@ -92,6 +92,7 @@ class EvidenceDisplay:
             places, parts[order], color=["#b2182b" if v > 0 else "#2166ac" for v in parts[order]], height=0.7
         )
         ax.invert_yaxis()
+        ax.locator_params(axis="x", nbins=5)
         ax.axvline(0, color=INK, linewidth=0.8)
         atoms = _small_pictures(self.explanation.atoms)
         for place, j in zip(places, order):
