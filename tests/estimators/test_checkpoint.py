@@ -192,14 +192,14 @@ def test_killed_again_and_again_the_fit_ends_with_the_same_bytes(tmp_path):
         words = [sys.executable, "-c", KILLED, tmp_path / f"{name}.checkpoint", tmp_path / name, place, write]
         return subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
 
-    assert begin("whole").wait(timeout=60) == 0
+    assert begin("whole").wait(timeout=300) == 0
     for place, write in (("after", 1), ("before", 3), ("after", 7), ("before", 1)):
         process = begin("killed", place, write)
         assert process.stdout.readline() == "here\n"
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         assert not (tmp_path / "killed").exists()
-    assert begin("killed").wait(timeout=60) == 0
+    assert begin("killed").wait(timeout=300) == 0
     assert (tmp_path / "killed").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
