@@ -103,10 +103,10 @@ def _response(grid: Grid, m: int) -> float:
 
 
 def _pooling(pyramid: Pyramid, m: int) -> float:
-    """Both halves of the split codes: columns to bands, bands to cells."""
+    """Both halves of the split codes: rows to bands, columns to bands, bands to cells."""
     rows, columns = pyramid.counts
-    bands = len(pyramid.bands(1)) - 1
-    return 2 * m * (2 * rows * columns * bands + 2 * rows * bands * pyramid.n_cells)
+    down, across = (len(pyramid.bands(axis)) - 1 for axis in (0, 1))
+    return 2 * m * 2 * down * (rows * columns + columns * across + across * pyramid.n_cells)
 
 
 def _ridge(n: int, D: int, looks: int) -> float:

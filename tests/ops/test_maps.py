@@ -7,6 +7,7 @@ from dcadl.arrays import fetch
 from dcadl.ops.maps import (
     Front,
     inverse_contrast,
+    respond,
     scaled_windows,
     split_averages,
     split_averages_back,
@@ -23,13 +24,18 @@ GRIDS = pytest.mark.parametrize(
 )
 
 
+def as_maps(P, grid):
+    """(b, p, k) → (k, rows, b, columns)."""
+    return P.reshape(len(P), *grid.counts, -1).transpose(3, 1, 0, 2)
+
+
 @GRIDS
-def test_windows_are_patches_with_places_last(xp, rng, grid):
+def test_windows_are_patches_with_images_between_rows_and_columns(xp, rng, grid):
     X = rng.standard_normal((4, np.prod(grid.image)))
 
     found = fetch(windows(xp.asarray(X), grid))
 
-    np.testing.assert_array_equal(found, take_patches(X, grid).transpose(0, 2, 1))
+    np.testing.assert_array_equal(found, as_maps(take_patches(X, grid), grid))
 
 
 @GRIDS
@@ -43,9 +49,9 @@ def test_one_filter_bank_on_raw_pixels_responds_as_atoms_to_whitened_patches(xp,
     white = U @ Z / np.linalg.norm(U @ Z, axis=1, keepdims=True)
 
     front = Front(grid, xp.asarray(Z @ C), True, usual_length(Z, S))
-    R = xp.asarray(Omega @ Z @ C) @ scaled_windows(xp.asarray(X), front)
+    R = respond(xp.asarray(Omega @ Z @ C), scaled_windows(xp.asarray(X), front))
 
-    expected = (white @ Omega.T).reshape(5, grid.p, 4).transpose(0, 2, 1)
+    expected = as_maps((white @ Omega.T).reshape(5, grid.p, 4), grid)
     np.testing.assert_allclose(fetch(R), expected, atol=1e-10)
 
 
@@ -55,7 +61,7 @@ def test_a_flat_window_stays_small_however_bright(rng):
     C = centring(9).astype(np.float32)
     front = Front(grid, C, True, 1.0)
 
-    R = C @ scaled_windows(flat, front)
+    R = respond(C, scaled_windows(flat, front))
 
     assert np.abs(R).max() < 1e-3
 
@@ -74,23 +80,23 @@ def test_contrast_survives_a_bright_background_in_float32(rng):
 
     P = take_patches(X.astype(np.float64), grid)
     lengths = np.linalg.norm(P - P.mean(axis=2, keepdims=True), axis=2)
-    np.testing.assert_allclose(found, 1 / lengths, rtol=1e-3)
+    np.testing.assert_allclose(found, as_maps(1 / lengths[..., None], grid)[0], rtol=1e-3)
 
 
 PYRAMID = Pyramid((2, 4), (1, 2))
 
 
 def test_split_averages_are_of_what_exceeds_the_threshold_on_either_side(xp, rng):
-    R, t = rng.standard_normal((3, 2, 8)), np.array([0.3, 0.8])
+    R, t = rng.standard_normal((2, 2, 3, 4)), np.array([0.3, 0.8])
 
     found = fetch(split_averages(xp.asarray(R), xp.asarray(t), PYRAMID))
 
-    halves = [np.maximum(sign * R - t[:, None], 0) for sign in (1, -1)]
+    halves = [np.maximum(sign * R - t[:, None, None, None], 0) for sign in (1, -1)]
     np.testing.assert_allclose(found, np.stack([pool(half, PYRAMID) for half in halves], axis=1), atol=1e-12)
 
 
 def test_the_way_back_from_split_averages_is_that_of_finite_differences(xp, rng):
-    R, t = rng.standard_normal((3, 2, 8)), np.array([0.3, 0.8])
+    R, t = rng.standard_normal((2, 2, 3, 4)), np.array([0.3, 0.8])
     slope, dR, dt = rng.standard_normal((3, 2, 2, 5)), rng.standard_normal(R.shape), rng.standard_normal(2)
 
     def value(step):

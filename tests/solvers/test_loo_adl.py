@@ -5,7 +5,7 @@ import pytest
 
 from dcadl.arrays import fetch
 from dcadl.ops.leave_one_out import Rows, gram, left_out, loss
-from dcadl.ops.maps import split_averages
+from dcadl.ops.maps import respond, split_averages
 from dcadl.ops.patches import patch_grid
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.standardise import standard_of, standardise
@@ -36,10 +36,10 @@ def make(xp, rng, how="whitened", levels=(2, 4), chunks=3, dtype=np.float64):
 
 def error_of(problem, atoms):
     """L from features of all images at once."""
-    Q = np.concatenate([fetch(part) for part in problem.windows])
+    Q = np.concatenate([fetch(part) for part in problem.windows], axis=2)
     model = problem.model
-    R = atoms.Omega @ fetch(model.front.whitener) @ Q
-    F = split_averages(R, atoms.t, model.pyramid).reshape(len(Q), -1)
+    R = respond(atoms.Omega @ fetch(model.front.whitener), Q)
+    F = split_averages(R, atoms.t, model.pyramid).reshape(Q.shape[2], -1)
     root = fetch(problem.root)
     total = root @ root
     share = root * root / total

@@ -26,6 +26,8 @@ __all__ = [
     "Array",
     "array_namespace",
     "as_float64",
+    "at_least",
+    "at_most",
     "batch_rows",
     "blas_threads",
     "blas_threads_for",
@@ -189,6 +191,16 @@ def inverse_factor(A: Array, eye: Array) -> Array:
         linalg = import_torch().linalg
         return linalg.solve_triangular(linalg.cholesky_ex(A)[0], eye, upper=False)
     return xp.linalg.inv(xp.linalg.cholesky(A))
+
+
+def at_least(x: Array, low: Array) -> Array:
+    """max(x, low). Where `low` is one number for a run of x, NumPy's clip takes a third of the time."""
+    return np.clip(x, low, np.inf) if is_numpy(x) else array_namespace(x).maximum(x, low)
+
+
+def at_most(x: Array, high: Array) -> Array:
+    """min(x, high), likewise."""
+    return np.clip(x, -np.inf, high) if is_numpy(x) else array_namespace(x).minimum(x, high)
 
 
 def tiny(x: Array) -> float:

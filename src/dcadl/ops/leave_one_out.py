@@ -53,6 +53,7 @@ class Primal(NamedTuple):
     rho: Array
     left: Array  # 1 − h: what a sample leaves to the others
     e: Array
+    FS: Array  # (n, D) in F's precision
 
 
 def uses_dual(rows: Rows) -> bool:
@@ -101,8 +102,9 @@ def primal(rows: Rows, shared: Gram, lam: float) -> Primal:
     S = spd_inverse(add_to_diagonal(shared.K, lam)) / shared.tau
     W = S @ shared.FY
     rho = as_float64(rows.Y - F @ xp.astype(W, F.dtype))
-    left = 1 - v * v - as_float64(xp.vecdot(F @ xp.astype(S, F.dtype), F))
-    return Primal(S, W, rho, left, rho / left[:, None])
+    FS = F @ xp.astype(S, F.dtype)
+    left = 1 - v * v - as_float64(xp.vecdot(FS, F))
+    return Primal(S, W, rho, left, rho / left[:, None], FS)
 
 
 def coefficients(rows: Rows, shared: Gram, form: Dual | Primal) -> Array:
@@ -151,11 +153,10 @@ def _dual_gradient(rows: Rows, shared: Gram, form: Dual) -> Array:
 def _primal_gradient(rows: Rows, form: Primal) -> Array:
     """Rows −Wu − SP₁ρ + WP₁ᵀSf + 2wSf − 2SP₂Sf, with P₁ = Σ f uᵀ and P₂ = Σ w f fᵀ."""
     xp = array_namespace(form.S)
-    F = rows.F
+    F, FS = rows.F, form.FS
     u = (2 / rows.total) * form.e / form.left[:, None]
     w = (2 / rows.total) * xp.vecdot(form.e, form.e) / form.left
     S, W, rho, u, w = (xp.astype(x, F.dtype) for x in (form.S, form.W, form.rho, u, w))
-    FS = F @ S
     P1 = F.T @ u
     P2 = F.T @ (F * w[:, None])
     near = (FS @ P1 - u) @ W.T - rho @ (P1.T @ S)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, device_of
-
-SMALL = 4_000  # entries of (p, cells) up to which one product is faster than two
 
 
 class Pyramid(NamedTuple):
@@ -32,47 +31,50 @@ class Pyramid(NamedTuple):
         n = self.counts[axis]
         return sorted({edge for g in self.levels for edge in _edges(n, self.sides(g)[axis])})
 
+    def row_slices(self) -> list[slice]:
+        """Rows of each band."""
+        edges = self.bands(0)
+        return [slice(a, b) for a, b in pairwise(edges)]
+
 
 def pool(M: Array, pyramid: Pyramid) -> Array:
-    """Averages over the cells, (…, p) → (…, cells), level by level, rows of cells first.
+    """Averages over the cells, (m, rows, b, columns) → (b, m, cells), level by level, rows of cells first.
 
-    As products, columns to bands and bands to cells: sums over short runs of memory take much longer.
+    Rows are added up to bands that no cell divides, columns likewise; then bands make cells. All by products:
+    sums over short runs of memory take longer.
     """
-    xp, shape = array_namespace(M), M.shape[:-1]
-    for A in _sent_products(pyramid, M):
-        M = xp.reshape(M, (-1, A.shape[0])) @ A
-    return xp.reshape(M, (*shape, -1))
+    xp, (m, rows, b, columns) = array_namespace(M), M.shape
+    down, across, cells = _sent_products(pyramid, M)
+    M = xp.reshape(down @ xp.reshape(M, (m, rows, -1)), (-1, columns)) @ across
+    bands = xp.permute_dims(xp.reshape(M, (m, down.shape[0], b, -1)), (2, 0, 1, 3))
+    return xp.reshape(xp.reshape(bands, (b * m, -1)) @ cells, (b, m, -1))
 
 
-def unpool(D: Array, pyramid: Pyramid) -> Array:
-    """The transpose of `pool`, (…, cells) → (…, p)."""
-    xp, shape = array_namespace(D), D.shape[:-1]
-    for A in reversed(_sent_products(pyramid, D)):
-        D = xp.reshape(D, (-1, A.shape[1])) @ A.T
-    return xp.reshape(D, (*shape, -1))
+def unpool(D: Array, pyramid: Pyramid) -> list[Array]:
+    """The transpose of `pool`: (b, m, cells) to one (m, 1, b, columns) a band, the same for its rows."""
+    xp, (b, m, _) = array_namespace(D), D.shape
+    down, across, cells = _sent_products(pyramid, D)
+    bands = xp.reshape(xp.reshape(D, (b * m, -1)) @ cells.T, (b, m, down.shape[0], -1))
+    spread = xp.reshape(xp.permute_dims(bands, (2, 1, 0, 3)), (-1, across.shape[1])) @ across.T
+    spread = xp.reshape(spread, (-1, m, 1, b, pyramid.counts[1]))
+    return [spread[k, ...] for k in range(down.shape[0])]
 
 
 @lru_cache(maxsize=64)
 def _products(pyramid: Pyramid, dtype: str) -> tuple[np.ndarray, ...]:
-    """(columns, bands) and (rows · bands, cells); where both are small, their product (p, cells) alone."""
-    bands, levels = pyramid.bands(1), [_level(pyramid, level) for level in pyramid.levels]
-    across = np.repeat(np.eye(len(bands) - 1), np.diff(bands), axis=0)
-    cells = np.concatenate([np.kron(down, across @ right) for down, right in levels], axis=1)
-    if cells.size <= SMALL:
-        return (cells.astype(dtype),)
-    cells = np.concatenate([np.kron(down, right) for down, right in levels], axis=1)
-    return across.astype(dtype), cells.astype(dtype)
+    """Rows to bands, (bands, rows); columns to bands, (columns, bands); bands down · across to cells."""
+    down, across = (np.repeat(np.eye(len(e) - 1), np.diff(e), axis=0) for e in map(pyramid.bands, (0, 1)))
+    cells = [np.kron(*(_shares(pyramid, level, axis) for axis in (0, 1))) for level in pyramid.levels]
+    found = np.ascontiguousarray(down.T), across, np.concatenate(cells, axis=1)
+    return tuple(A.astype(dtype) for A in found)
 
 
-def _level(pyramid: Pyramid, level: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, cells down) and (bands, cells across): the share of each in the average of a cell."""
-    (rows, columns), (down, right) = pyramid.counts, pyramid.sides(level)
-    edges, across_edges = _edges(rows, down), _edges(columns, right)
-    band_cell = np.searchsorted(across_edges, pyramid.bands(1)[:-1], side="right") - 1
-    return (
-        np.repeat(np.eye(down) / np.diff(edges), np.diff(edges), axis=0),
-        np.eye(right)[band_cell] / np.diff(across_edges),
-    )
+def _shares(pyramid: Pyramid, level: int, axis: int) -> np.ndarray:
+    """(bands, cells) along an axis: what a sum over each band counts in the average of a cell."""
+    g = pyramid.sides(level)[axis]
+    edges = _edges(pyramid.counts[axis], g)
+    cell = np.searchsorted(edges, pyramid.bands(axis)[:-1], side="right") - 1
+    return np.eye(g)[cell] / np.diff(edges)
 
 
 def _edges(n: int, g: int) -> list[int]:
@@ -80,7 +82,7 @@ def _edges(n: int, g: int) -> list[int]:
 
 
 def _sent_products(pyramid: Pyramid, like: Array) -> list[Array]:
-    """Both matrices in the library, dtype and device of `like`."""
+    """These matrices in the library, dtype and device of `like`."""
     xp = array_namespace(like)
     double = xp.finfo(like.dtype).bits == 64
     return [xp.asarray(A, device=device_of(like)) for A in _products(pyramid, "f8" if double else "f4")]

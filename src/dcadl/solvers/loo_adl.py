@@ -11,8 +11,8 @@ step of L-BFGS on the spheres and on log t, made shorter until L falls: it never
 
 | here    | shape            |                                                        |
 |---------|------------------|--------------------------------------------------------|
-| `Q`     | (b, d, p)        | windows of a chunk of images                           |
-| `R`     | (b, m, p)        | responses                                              |
+| `Q`     | (d, rows, b, columns) | windows of a chunk of b images, places by row and column |
+| `R`     | (m, rows, b, columns) | responses                                              |
 | `F`     | (n, 2·m·cells)   | features, ordered by sign, atom, cell                  |
 """
 
@@ -28,6 +28,7 @@ from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import Rows, loss_and_gradient
 from dcadl.ops.maps import (
     Front,
+    respond,
     scaled_windows,
     split_averages,
     split_averages_back,
@@ -63,7 +64,7 @@ class Atoms(NamedTuple):
 class Problem(NamedTuple):
     """What stays fixed while we iterate."""
 
-    windows: Sequence[Array]  # Q of each chunk of images, (b, d, p)
+    windows: Sequence[Array]  # Q of each chunk of images, (d, rows, b, columns)
     walk: Walk
     model: Model
     Y: Array  # (n, C) labels less their weighted mean, rows times the root of their weight
@@ -133,10 +134,10 @@ def map_slices(X: Array, grid: Grid, m: int) -> list[slice]:
 def features(X: Array, model: Model, filters: Array, t: Array) -> Array:
     """Features of a chunk of images, one row each, under the filter bank Φ."""
     if filters.shape[0] >= model.front.grid.d:
-        return by_image(split_averages(filters @ scaled_windows(X, model.front), t, model.pyramid))
+        return by_image(split_averages(respond(filters, scaled_windows(X, model.front)), t, model.pyramid))
     P = windows(X, model.front.grid)
-    R = filters @ P
-    R *= window_scales(X, P, model.front)[:, None, :]  # maps are fewer than values of a window
+    R = respond(filters, P)
+    R *= window_scales(X, P, model.front)  # maps are fewer than values of a window
     return by_image(split_averages(R, t, model.pyramid))
 
 
@@ -167,7 +168,7 @@ def _forward(problem: Problem, Phi: Array, t: Array) -> tuple[Sequence[Array], l
     """R and features of each chunk."""
 
     def visit(Q: Array) -> tuple[Array, tuple[list[Array]]]:
-        R = Phi @ Q
+        R = respond(Phi, Q)
         return R, ([by_image(split_averages(R, t, problem.model.pyramid))],)
 
     responses, (parts,) = problem.walk(visit, problem.windows)
@@ -177,12 +178,12 @@ def _forward(problem: Problem, Phi: Array, t: Array) -> tuple[Sequence[Array], l
 def _backward(problem: Problem, responses: Sequence[Array], dF: Array, t: Array) -> tuple[Array, Array]:
     """dL/dΦ and dL/dt, in float64."""
     xp = array_namespace(dF)
-    ends = np.cumsum([0, *(Q.shape[0] for Q in problem.windows)]).tolist()
+    ends = np.cumsum([0, *(Q.shape[2] for Q in problem.windows)]).tolist()
 
     def visit(Q: Array, R: Array, a: int, b: int) -> tuple[None, tuple[Array, Array]]:
-        D = xp.reshape(dF[a:b, :], (b - a, 2, R.shape[1], -1))
+        D = xp.reshape(dF[a:b, :], (b - a, 2, R.shape[0], -1))
         dR, dt = split_averages_back(D, R, t, problem.model.pyramid)
-        return None, (xp.sum(as_float64(dR @ xp.permute_dims(Q, (0, 2, 1))), axis=0), dt)
+        return None, (as_float64(xp.reshape(dR, (R.shape[0], -1)) @ xp.reshape(Q, (Q.shape[0], -1)).T), dt)
 
     _, (dPhi, dt) = problem.walk(visit, problem.windows, responses, ends[:-1], ends[1:])
     return dPhi, dt

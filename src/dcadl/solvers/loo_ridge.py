@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for
-from dcadl.ops.leave_one_out import Gram, Rows, coefficients, gram, left_out, loss
+from dcadl.ops.leave_one_out import Dual, Gram, Primal, Rows, coefficients, gram, left_out, loss
 from dcadl.ops.standardise import Groups, Standard, standard_from, standard_of, standardise
 
 FIRST, LEAST, MOST = -2.0, -5.0, 2.0  # decades of λ: where the search begins and what it stays within
-ROUGHLY = 700  # samples whose λ is near enough to that of more
+ROUGHLY = 400  # samples whose λ is near enough to that of more
 
 
 class RidgeFit(NamedTuple):
@@ -118,9 +118,24 @@ def _fit(
 ) -> RidgeFit:
     xp = array_namespace(rows.F)
     judged = float(xp.sum(as_float64(root) ** 2))
-    lam = search_lam(lambda lam: loss(left_out(rows, shared, lam).e, judged), begin)
-    form = left_out(rows, shared, lam)
+    lam, form = _best_form(rows, shared, judged, begin)
     W = coefficients(rows, shared, form) * as_float64(standard.gain)[:, None]
     b = as_float64(mean_Y) - as_float64(standard.mean) @ W
     guesses = (as_float64(rows.Y) - form.e) / as_float64(root)[:, None] + as_float64(mean_Y)
     return RidgeFit(W.T, b, lam, loss(form.e, judged), guesses)
+
+
+def _best_form(rows: Rows, shared: Gram, judged: float, begin: float | None) -> tuple[float, Dual | Primal]:
+    """λ of the least error, and the form at it, which is not computed again."""
+    best: tuple[float, float, Dual | Primal] | None = None
+
+    def error(lam: float) -> float:
+        nonlocal best
+        form = left_out(rows, shared, lam)
+        value = loss(form.e, judged)
+        best = (value, lam, form) if best is None or value < best[0] else best
+        return value
+
+    search_lam(error, begin)
+    assert best is not None
+    return best[1:]

@@ -16,7 +16,7 @@ import numpy as np
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
 from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import centred, dual, loss
-from dcadl.ops.maps import Front, inverse_contrast, inverse_whitened, split_averages, windows
+from dcadl.ops.maps import Front, inverse_contrast, inverse_whitened, respond, split_averages, windows
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.standardise import Groups, standard_of, standardise
@@ -104,8 +104,8 @@ def _some_windows(X: Array, grid: Grid, how: str | None, rng: np.random.RandomSt
     for i in range(X.shape[0]):
         image, mine = X[i : i + 1, :], drawn // grid.p == i
         P = windows(image, grid)
-        P = P * (1.0 if how is None else inverse_contrast(image, grid)[:, None, :])
-        U[mine] = fetch(P)[0].T[drawn[mine] % grid.p]
+        P = P * (1.0 if how is None else inverse_contrast(image, grid))
+        U[mine] = fetch(P).reshape(grid.d, grid.p).T[drawn[mine] % grid.p]
     return U
 
 
@@ -164,8 +164,8 @@ def _seen(P: Array, contrast: Array, front: Front, Phi: Array, t: Array, union: 
     scale = contrast if front.contrast else array_namespace(P).ones_like(contrast)
     if front.usual is not None:
         scale = inverse_whitened(P, contrast, front.whitener, front.usual)
-    R = Phi @ P
-    R *= scale[:, None, :]
+    R = respond(Phi, P)
+    R *= scale
     return by_image(split_averages(R, t, union))
 
 
