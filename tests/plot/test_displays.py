@@ -11,7 +11,7 @@ import pytest
 from dcadl import DCADL, PatchRidge, RandomAtoms
 from dcadl.plot import AtomsDisplay, CodesDisplay, ConvergenceDisplay
 from dcadl.plot.canvas import largest, mosaic, near_square
-from dcadl.plot.codes import explain
+from dcadl.plot.codes import explain_codes
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'dcadl[plot]'")
 
@@ -100,7 +100,7 @@ def test_an_objective_over_many_magnitudes_gets_a_logarithmic_axis():
 def test_the_evidence_sums_to_the_score_of_the_class_chosen(fitted):
     model, X, _ = fitted
 
-    explanation = explain(model, X)
+    explanation = explain_codes(model, X)
 
     best = explanation.scores.argmax(axis=1)
     expected = explanation.scores.max(axis=1) - model.intercept_[best]
@@ -112,11 +112,11 @@ def test_evidence_stays_within_the_patches(fitted):
     model, X, _ = fitted
 
     # 10×9 pixels, patches of 4×3 every 2: all ten rows and all nine columns are covered
-    moved = explain(model, X).evidence
+    moved = explain_codes(model, X).evidence
     assert moved.shape == X.shape
 
     narrow = DCADL(n_atoms=4, patch_shape=4, stride=4, max_iter=1, tol=0, random_state=0)
-    left_over = explain(narrow.fit(X, np.arange(24) % 3), X).evidence
+    left_over = explain_codes(narrow.fit(X, np.arange(24) % 3), X).evidence
     assert not left_over[:, 8:].any()
     assert not left_over[:, :, 8:].any()
 
@@ -124,7 +124,7 @@ def test_evidence_stays_within_the_patches(fitted):
 def test_codes_are_the_responses_shrunk(fitted):
     model, X, _ = fitted
 
-    explanation = explain(model, X)
+    explanation = explain_codes(model, X)
 
     shrunk = np.sign(explanation.responses) * np.maximum(np.abs(explanation.responses) - model.lam1, 0)
     np.testing.assert_allclose(explanation.codes, shrunk, atol=1e-12)

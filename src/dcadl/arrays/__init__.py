@@ -35,6 +35,7 @@ __all__ = [
     "device_of",
     "fetch",
     "free_memory",
+    "import_torch",
     "inverse_factor",
     "is_device_array",
     "is_numpy",
@@ -225,11 +226,12 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     return array_namespace(like).zeros(shape, dtype=like.dtype, device=device_of(like))
 
 
-def import_torch() -> Any:
+def import_torch(what: str = "backend 'torch'") -> Any:
+    """torch, or a ValueError that says what needs it and names the extra to install."""
     try:
         import torch
     except ImportError:
-        raise ValueError("backend 'torch' needs PyTorch: pip install 'dcadl[torch]'.") from None
+        raise ValueError(f"{what} needs PyTorch: pip install 'dcadl[torch]'.") from None
     return torch
 
 

@@ -17,7 +17,7 @@ from dcadl.data.errors import unreadable
 from dcadl.data.images import IMAGE_SUFFIXES, Filter, Size, as_height_width, check_same_size, decode
 from dcadl.data.limits import MAX_PIXELS
 from dcadl.data.parallel import parallel_map, with_progress
-from dcadl.data.rows import MappedRows, Rows
+from dcadl.data.row_buffer import MappedRowBuffer, RowBuffer
 
 OnError = Literal["raise", "skip"]
 
@@ -79,7 +79,9 @@ def image_folder(
     listing = list_folder(path, on_error=on_error)
     read = partial(decode, size=size, color=color, filter=filter, max_pixels=max_pixels)
     outcomes = _attempts(read, listing.files, n_jobs, progress)
-    rows = Rows(len(listing.files)) if memmap is None else MappedRows(len(listing.files), Path(memmap))
+    rows = (
+        RowBuffer(len(listing.files)) if memmap is None else MappedRowBuffer(len(listing.files), Path(memmap))
+    )
     with rows:
         kept, bad = _collect(listing.files, outcomes, rows)
         if bad and (on_error == "raise" or not kept):
@@ -210,7 +212,7 @@ def _refuse_same_names(folders: list[Path]) -> None:
         seen[key] = folder
 
 
-def _collect(files: list[Path], outcomes: Any, rows: Rows) -> tuple[list[int], list[ValueError]]:
+def _collect(files: list[Path], outcomes: Any, rows: RowBuffer) -> tuple[list[int], list[ValueError]]:
     """Store what was decoded; say which files were kept and which errors came."""
     kept: list[int] = []
     bad: list[ValueError] = []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from dcadl.arrays import Array, check_backend, fetch, send
+from dcadl.arrays import Array, check_backend, fetch, import_torch, send
 from dcadl.estimators.base import Classifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.prediction import on_backend
@@ -174,7 +174,7 @@ class ConvNet(Classifier):
         return [self.filters_, self.filter_bias_, *layers, self.coef_, self.intercept_]
 
     def _check_parameters(self) -> None:
-        convnet.import_torch()
+        import_torch("ConvNet")
         if self.n_layers not in (1, 3):
             raise ValueError(f"n_layers must be 1 or 3; got {self.n_layers!r}.")
         for name in ("n_filters", "batch_size", "max_iter"):

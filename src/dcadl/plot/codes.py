@@ -16,7 +16,7 @@ SCORES_SHOWN = 5  # classes in the bar chart beside an image
 PANELS = ("image", "responses", "codes", "evidence", "scores")
 
 
-class Explanation(NamedTuple):
+class CodeExplanation(NamedTuple):
     """What the model makes of some images."""
 
     images: np.ndarray  # (n, H, W) or (n, H, W, 3)
@@ -35,7 +35,7 @@ class CodesDisplay:
 
     Parameters
     ----------
-    explanation : Explanation
+    explanation : CodeExplanation
     y : array-like (n,) or None
         The true labels, to mark what was wrong.
 
@@ -45,14 +45,14 @@ class CodesDisplay:
     figure_ : matplotlib's figure
     """
 
-    def __init__(self, explanation: Explanation, *, y: Any = None) -> None:
+    def __init__(self, explanation: CodeExplanation, *, y: Any = None) -> None:
         self.explanation = explanation
         self.y = None if y is None else np.asarray(y)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any = None, *, figure: Any = None) -> CodesDisplay:
         """Draw what a fitted estimator with atoms makes of the images X."""
-        return cls(explain(estimator, X), y=y).plot(figure=figure)
+        return cls(explain_codes(estimator, X), y=y).plot(figure=figure)
 
     def plot(self, *, figure: Any = None) -> CodesDisplay:
         """Draw on a figure or subfigure, or on a figure of its own."""
@@ -92,7 +92,7 @@ class CodesDisplay:
         _draw_scores(panel["scores"], explanation.scores[i], explanation.classes)
 
 
-def explain(estimator: Any, X: Any) -> Explanation:
+def explain_codes(estimator: Any, X: Any) -> CodeExplanation:
     """Responses, codes, evidence and scores of images under a fitted estimator with atoms."""
     check_is_fitted(estimator)
     if not hasattr(estimator, "atoms_") or not hasattr(estimator, "grid_"):
@@ -105,7 +105,7 @@ def explain(estimator: Any, X: Any) -> Explanation:
     scores = codes @ estimator.coef_.T + estimator.intercept_
     height, width, channels = grid.image
     shape = (height, width) if channels == 1 else grid.image
-    return Explanation(
+    return CodeExplanation(
         images=rows.reshape(-1, *shape),
         responses=respond(normalised_patches(rows, grid, estimator.normalize), Omega).reshape(maps),
         codes=codes.reshape(maps),

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array
+from dcadl.arrays import Array, import_torch
 
 KERNEL = 3  # side of the filters of layers two and three
 
@@ -44,18 +44,9 @@ class State(NamedTuple):
     trace: tuple[float, ...]
 
 
-def import_torch() -> Any:
-    """torch, or a ValueError that names the extra to install."""
-    try:
-        import torch
-    except ImportError:
-        raise ValueError("ConvNet needs PyTorch: pip install 'dcadl[torch]'.") from None
-    return torch
-
-
 def activation(name: str, threshold: float) -> Callable[[Array], Array]:
     """What is done to the responses: nothing, ReLU, or the soft threshold of DCADL."""
-    functional = import_torch().nn.functional
+    functional = import_torch("ConvNet").nn.functional
     options: dict[str, Callable[[Array], Array]] = {
         "identity": lambda x: x,
         "relu": functional.relu,
@@ -66,7 +57,7 @@ def activation(name: str, threshold: float) -> Callable[[Array], Array]:
 
 def loss_of(name: str) -> Callable[[Array, Array], Array]:
     """Mean loss of a batch from scores and one-hot labels."""
-    functional = import_torch().nn.functional
+    functional = import_torch("ConvNet").nn.functional
     options: dict[str, Callable[[Array, Array], Array]] = {
         "cross_entropy": functional.cross_entropy,
         "squared": lambda scores, Y: 0.5 * ((Y - scores) ** 2).sum(dim=1).mean(),
@@ -78,7 +69,7 @@ def start(
     weights: Sequence[Array], *, learning_rate: float, momentum: float, weight_decay: float, epochs: int
 ) -> State:
     """Weights ready to move, and the optimiser that moves them."""
-    torch = import_torch()
+    torch = import_torch("ConvNet")
     moving = tuple(w.clone().requires_grad_(True) for w in weights)
     optimiser = torch.optim.SGD(moving, lr=learning_rate, momentum=momentum, weight_decay=weight_decay)
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, [epochs // 2, 3 * epochs // 4], gamma=0.1)
@@ -87,7 +78,7 @@ def start(
 
 def step(problem: Problem, state: State) -> State:
     """One epoch. The weights move in place, as torch's optimisers do."""
-    torch = import_torch()
+    torch = import_torch("ConvNet")
     order = torch.from_numpy(problem.order()).to(problem.P.device)
     total = 0.0
     for batch in torch.split(order, problem.batch_size):
@@ -105,7 +96,7 @@ def forward(
     P: Array, weights: Sequence[Array], counts: tuple[int, int], activate: Callable[[Array], Array]
 ) -> Array:
     """Class scores (n, C). `weights`: filters and bias of each layer, then coef and intercept."""
-    functional = import_torch().nn.functional
+    functional = import_torch("ConvNet").nn.functional
     *layers, coef, intercept = weights
     U = activate(P @ layers[0].T + layers[1])  # (n, p, m)
     for filters, bias in zip(layers[2::2], layers[3::2]):

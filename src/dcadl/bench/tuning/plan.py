@@ -18,7 +18,7 @@ from dcadl.bench.workers import ProcessEndedError, in_processes
 from dcadl.locks import locked
 
 
-class Progress(NamedTuple):
+class SearchProgress(NamedTuple):
     """A line on a search, and whether its method failed."""
 
     text: str
@@ -36,7 +36,7 @@ def tune_all(
     threads: int | None,
     jobs: int = 1,
     least: int = 0,
-) -> Iterator[Progress]:
+) -> Iterator[SearchProgress]:
     """Search for every method, data set and seed that `path` lacks; keep each choice; a line on each.
 
     Seed by seed: once a method had no time to search in its first seed, no other of its seeds is begun.
@@ -55,7 +55,7 @@ def tune_all(
 
 def _searched(
     every: list[Search], done: ChoiceFile, choose: Callable[[Search], Choice], jobs: int
-) -> Iterator[Progress]:
+) -> Iterator[SearchProgress]:
     """Each search that is still to make, in a process of its own."""
     for name in {search.dataset for search in every if not done.has(search)}:
         load_dataset(name)  # missing data is the user's to mend: not a failed method
@@ -70,7 +70,7 @@ def _searched(
         else:
             failed.append(search)
         count = sum(map(done.has, every)) + len(failed)
-        yield Progress(f"{count} of {len(every)}: {_line(search, choice)}", choice.error is not None)
+        yield SearchProgress(f"{count} of {len(every)}: {_line(search, choice)}", choice.error is not None)
 
 
 def _is_tunable(row: Setting) -> bool:

@@ -12,7 +12,7 @@ from dcadl.atomic import remove_leftovers, temporary_beside
 COPY_ROWS = 256
 
 
-class Rows:
+class RowBuffer:
     """Up to `n` equal arrays, stacked in memory."""
 
     def __init__(self, n: int) -> None:
@@ -44,7 +44,7 @@ class Rows:
         self._array = None
 
 
-class MappedRows(Rows):
+class MappedRowBuffer(RowBuffer):
     """The same in a `.npy` file that appears under its name only when it is complete."""
 
     def __init__(self, n: int, path: Path) -> None:
