@@ -30,6 +30,14 @@ class Sleeper(ClassifierMixin, BaseEstimator):
 
 
 @pytest.fixture
+def only_sleep_takes_time(monkeypatch):
+    """A clock that nothing but sleep moves: however busy the machine is, times are exact."""
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+
+
+@pytest.fixture
 def methods(monkeypatch):
     """Real methods and the one made for tests, under their names."""
     monkeypatch.setattr(estimators, "Sleeper", Sleeper, raising=False)

@@ -175,7 +175,7 @@ def test_an_interrupt_does_not_wait_for_what_has_begun(tmp_path):
     slow = [_run("ADLSVM", seed) for seed in range(2)]
     for run in slow:
         run.setting.params.clear()
-        run.setting.params.update(max_iter=100_000, tol=0.0)  # minutes
+        run.setting.params.update(max_iter=10_000_000, tol=0.0)  # hours
 
     def interrupt(event, run, record):
         if run.seed == 1:
@@ -185,7 +185,7 @@ def test_an_interrupt_does_not_wait_for_what_has_begun(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_all(slow, tmp_path / "r.jsonl", Options(threads=1, jobs=2), interrupt)
 
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 120
 
 
 def test_a_plan_goes_seed_by_seed():

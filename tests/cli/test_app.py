@@ -65,7 +65,7 @@ def test_a_reader_that_stops_early_is_no_error(model):
 
     assert process.stderr.read() == ""
     process.stderr.close()
-    process.wait(timeout=30)
+    process.wait(timeout=120)
 
 
 def test_importing_the_command_does_not_import_matplotlib_or_torch():

@@ -185,7 +185,7 @@ def test_ctrl_c_leaves_the_old_model_and_nothing_half_written(tmp_path, arrays):
     time.sleep(0.3)
 
     os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
 
     assert process.returncode == 130
     assert errors == "interrupted\n"

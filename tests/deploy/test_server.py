@@ -328,7 +328,7 @@ def running(folder):
         words, stderr=subprocess.PIPE, text=True, env={**os.environ, "DCADL_TOKEN": ""}
     )
     address = f"http://127.0.0.1:{port}"
-    for _ in range(200):
+    for _ in range(1200):  # two minutes: a busy machine imports slowly
         try:
             httpx.get(f"{address}/healthz", timeout=1)
             break
@@ -356,6 +356,6 @@ def test_sigterm_loses_no_accepted_request(running):
         process.send_signal(signal.SIGTERM)
         found = [future.result() for future in asked]
 
-    assert process.wait(timeout=20) in (0, -signal.SIGTERM)
+    assert process.wait(timeout=120) in (0, -signal.SIGTERM)
     assert set(found) <= {200, None}
     assert found.count(200) >= 11

@@ -82,6 +82,7 @@ class Sleeper(ClassifierMixin, BaseEstimator):
     [(1.0, 0.001, 0.0), (4.0, 0.001, 0.0), (1.0, 0.0, 0.04)],
     ids=["alike", "slow candidates", "no shorter with fewer samples"],
 )
+@pytest.mark.usefixtures("only_sleep_takes_time")
 def test_a_search_keeps_to_its_time(monkeypatch, slower, sample_s, start_s):
     X, y = np.zeros((60, 2)), np.repeat([0, 1], 30)
     points = [
