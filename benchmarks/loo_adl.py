@@ -1,13 +1,12 @@
 """
-LOO-ADL on raw pictures: its speed against the floor and against PCANet, and what each part of it is worth.
+LOO-ADL on raw pictures: its speed against the floor and against PCANet. Its accuracy: loo_adl_accuracy.py.
 
     DCADL_DATA=… python benchmarks/loo_adl.py speed
-    DCADL_DATA=… python benchmarks/loo_adl.py ablations [--seeds 3]
 
 `speed` fits Extended YaleB, 32 images of each person, and predicts the rest, all in one run: read the ratios.
 The floor is the number of floating-point operations that this fit, choosing included, and a prediction need
 (counted below; those in float64 count twice) over the rate of a large float32 matrix product measured in the
-same run. `ablations` prints accuracies on test images over paired splits.
+same run.
 """
 
 from __future__ import annotations
@@ -34,13 +33,12 @@ REPEATS = 3
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["speed", "ablations"])
-    parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args()
+    parser.add_argument("what", choices=["speed"])
+    parser.parse_args()
     console = Console(width=110)
     console.print(describe())
     try:
-        console.print(speed() if options.what == "speed" else ablations(options.seeds))
+        console.print(speed())
     except (ValueError, FileNotFoundError) as error:
         sys.exit(f"benchmarks/loo_adl.py: {error}")
 
@@ -135,48 +133,6 @@ def _learning(grid: Grid, m: int, n: int, looks: int) -> float:
     k = min(n, D)
     products = 3 * 2 * n * D * k if n > D else 2 * n**2 * D + 2 * n**3
     return looks * (n * 2 * (_response(thin, m) + _pooling(pyramid, m)) + _ridge(n, D, 1) + products)
-
-
-# --- ablations ---------------------------------------------------------------------------------------------
-
-
-def ablations(seeds: int) -> Table:
-    """Accuracy of LOO-ADL with one thing changed at a time."""
-    variants = {"as it is": {}, "not learned": {"learn": False}}
-    for m in (4, 8, 16, 64):
-        variants |= {f"{m} atoms": {"n_atoms": m}, f"{m} atoms, not learned": {"n_atoms": m, "learn": False}}
-    for how in ("whitened", "whitened-once", "centred"):
-        variants[f"normalize={how!r}"] = {"normalize": how}
-    for pool in ((1,), (1, 2, 4), (2, 4, 8)):
-        variants[f"pool={pool}"] = {"pool": pool}
-    variants["stride=2"] = {"stride": 2}
-    sets = {
-        "digits, 90": ("digits", 90),
-        "Extended YaleB, 5": ("extended_yaleb", 5),
-        "MNIST, 50": ("mnist", 50),
-    }
-    data = {name: _images(*which) for name, which in sets.items()}
-    table = Table(title=f"Accuracy in %, mean over {seeds} splits; images of each class behind the name")
-    table.add_column("LOO-ADL")
-    for name in data:
-        table.add_column(name, justify="right")
-    for name, changed in variants.items():
-        table.add_row(name, *(f"{_accuracy(changed, *one, seeds):.2f}" for one in data.values()))
-    return table
-
-
-def _images(name: str, per_class: int) -> tuple[np.ndarray, np.ndarray, int]:
-    bunch = load(name)
-    return bunch.images.astype(np.float32), bunch.target, per_class
-
-
-def _accuracy(changed: dict[str, object], X: np.ndarray, y: np.ndarray, per_class: int, seeds: int) -> float:
-    scores = []
-    for seed in range(seeds):
-        train, test = split(y, per_class=per_class, seed=seed)
-        model = LOOADL(random_state=seed, **changed).fit(X[train], y[train])
-        scores.append(model.score(X[test[:5000]], y[test[:5000]]))
-    return 100 * float(np.mean(scores))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def halves(digits):
 @pytest.fixture(scope="module")
 def fitted(halves):
     X, y, *_ = halves
-    return LOOADL(random_state=0).fit(X, y)
+    return LOOADL(n_atoms=8, random_state=0).fit(X, y)
 
 
 def stripes(rng, n, shape=(20, 20), channels=None):
@@ -38,12 +38,18 @@ def stripes(rng, n, shape=(20, 20), channels=None):
     return (X if channels is None else np.repeat(X[..., None], channels, axis=3)).astype(np.float32), y
 
 
-def test_without_settings_it_reads_digits(fitted, halves):
-    accuracy = fitted.score(*halves[2:])
+def test_without_settings_it_reads_digits(halves):
+    X, y, *test = halves
+    model = LOOADL(random_state=0).fit(X[:300], y[:300])
+    accuracy = model.score(*test)
 
     assert accuracy > 0.95
-    assert abs(fitted.expected_accuracy_ - accuracy) < 0.04
+    assert abs(model.expected_accuracy_ - accuracy) < 0.04
+
+
+def test_few_atoms_are_learned(fitted, halves):
     assert fitted.learned_
+    assert abs(fitted.expected_accuracy_ - fitted.score(*halves[2:])) < 0.03
 
 
 def test_structures_are_compared_best_first(fitted):
@@ -174,6 +180,16 @@ def test_atoms_of_many_images_are_judged_by_others(digits, monkeypatch):
     assert model.n_judged_ == 100
 
 
+def test_the_expected_accuracy_is_that_of_images_no_atom_was_learned_from(digits, monkeypatch):
+    X, y = digits
+    monkeypatch.setattr(learning, "LEARNING_IMAGES", 200)  # the features of all fit in memory
+
+    model = LOOADL(**QUICK, random_state=0).fit(X, y)
+
+    assert model.learned_
+    assert model.n_judged_ == len(y) - 200
+
+
 def test_atoms_longer_than_there_are_images_are_not_learned(rng):
     X, y = rng.standard_normal((40, 300)), np.arange(40) % 2
     X[:, 0] += 3 * y
@@ -183,7 +199,7 @@ def test_atoms_longer_than_there_are_images_are_not_learned(rng):
 
 def test_learning_that_does_not_generalise_is_thrown_away(digits, monkeypatch):
     X, y = digits
-    monkeypatch.setattr(learning, "_error", lambda some, scores: 0.0)  # learned and first atoms tie
+    monkeypatch.setattr(learning.Honest, "loss", 0.0)  # learned and first atoms tie
 
     model = LOOADL(**QUICK, random_state=0).fit(X[:200], y[:200])
 

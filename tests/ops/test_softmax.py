@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from dcadl.ops.softmax import best_temperature, softmax
+from dcadl.ops.softmax import best_temperature, least_log_loss, softmax
 
 
 @pytest.fixture
@@ -52,3 +52,12 @@ def test_a_weight_counts_like_copies(scores):
 
 def test_scores_that_are_all_alike_give_a_temperature():
     assert np.isfinite(best_temperature(np.zeros((5, 3)), np.array([0, 1, 2, 0, 1])))
+
+
+def test_the_least_log_loss_is_that_of_the_best_temperature_whatever_the_scale(scores):
+    found, numbers = scores
+    temperature, loss = least_log_loss(found, numbers)
+
+    own = softmax(found, temperature)[np.arange(len(numbers)), numbers]
+    assert loss == pytest.approx(-np.log(own).mean(), rel=1e-6)
+    assert least_log_loss(1e-3 * found + 5, numbers)[1] == pytest.approx(loss, rel=1e-6)

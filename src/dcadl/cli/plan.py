@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 PROCESS_BYTES = 200_000_000  # Python and its libraries
 FEWEST_IN_A_CHUNK = 16  # images whose windows lie in memory at once, in each thread
-CELLS, ATOMS, PATCH = 84, 32, 9  # the most that LOO-ADL chooses by itself
+CELLS, PATCH = 84, 9  # the most that LOO-ADL chooses by itself
+USUAL_ATOMS = 32  # of methods that do not say how many
 
 
 COMPARED, COMPARED_PIXELS = 200, 2_500  # pictures that grey and colour are compared on, and their size
@@ -136,11 +137,13 @@ def _loo_adl_bytes(n: int, shape: tuple[int, ...]) -> int:
     """Windows of some images in each thread, features, their Gram matrix, and the control's."""
     import os
 
+    from dcadl.estimators.loo_adl.structures import usual_atoms
+
     channels = shape[2] if len(shape) == 3 else 1
     window = PATCH**2 * channels if len(shape) > 1 else PATCH
     places = min(int(np.prod(shape[:2])), 12_000)
     windows = 2 * 4 * (os.cpu_count() or 1) * min(n, FEWEST_IN_A_CHUNK) * window * places
-    D = 2 * ATOMS * CELLS
+    D = 2 * usual_atoms(n) * CELLS
     side = min(n, D)
     return windows + 3 * 4 * min(n, 20_000) * D + 3 * 8 * side * side
 
@@ -150,7 +153,7 @@ def _patch_bytes(model: Any, n: int, shape: tuple[int, ...]) -> int:
     from dcadl.ops.patches import patch_grid
 
     params = model.get_params()
-    atoms = params.get("n_atoms") if isinstance(params.get("n_atoms"), int) else ATOMS
+    atoms = params.get("n_atoms") if isinstance(params.get("n_atoms"), int) else USUAL_ATOMS
     grid = patch_grid(shape, params.get("patch_shape"), params.get("stride"))
     return 4 * n * grid.p * (2 * grid.d + 3 * atoms) + 4 * 8 * grid.d**2
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 
 LOG_RANGE = (-7.0, 7.0)  # of the temperature's natural logarithm, beside the spread of the scores
 
@@ -20,14 +19,22 @@ def best_temperature(scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray
 
     `numbers` are their classes. Scores are measured in units of their own spread, so that any scale will do.
     """
-    scores = scores.astype(np.float64) - scores.mean(axis=1, keepdims=True)
-    spread = float(np.sqrt(np.mean(scores**2))) or 1.0
+    return least_log_loss(scores, numbers, weight)[0]
+
+
+def least_log_loss(
+    scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray | None = None
+) -> tuple[float, float]:
+    """That temperature, and the log loss at it: how well scores tell classes apart, whatever their scale."""
+    scores = scores.astype(np.float64) - scores.max(axis=1, keepdims=True)
+    away = scores - scores.mean(axis=1, keepdims=True)
+    spread = float(np.sqrt(np.mean(away**2))) or 1.0
     scores = scores / spread
     own = scores[np.arange(len(scores)), numbers]
 
     def log_loss(log_temperature: float) -> float:
         beta = np.exp(-log_temperature)
-        return float(np.average(logsumexp(beta * scores, axis=1) - beta * own, weights=weight))
+        return float(np.average(np.log(np.exp(beta * scores).sum(axis=1)) - beta * own, weights=weight))
 
     found = minimize_scalar(log_loss, bounds=LOG_RANGE, method="bounded")
-    return spread * float(np.exp(found.x))
+    return spread * float(np.exp(found.x)), float(found.fun)

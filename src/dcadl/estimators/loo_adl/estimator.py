@@ -14,7 +14,13 @@ from dcadl.estimators.files import SavedModel
 from dcadl.estimators.fit_report import FitReport
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.images import Images, distinct_images, reduce_images, reduced_shape, reduction
-from dcadl.estimators.loo_adl.structures import ATOMS, Candidates, candidates, check_levels, check_structure
+from dcadl.estimators.loo_adl.structures import (
+    Candidates,
+    candidates,
+    check_levels,
+    check_structure,
+    usual_atoms,
+)
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import (
     check_number,
@@ -32,7 +38,7 @@ from dcadl.solvers import loo_adl
 from dcadl.solvers.budget import memory_bytes
 from dcadl.solvers.loo_adl import Atoms, Model
 from dcadl.solvers.loo_ridge import RidgeFit
-from dcadl.solvers.structure import NORMALISATIONS, Candidate, first_look
+from dcadl.solvers.structure import NORMALISATIONS, Candidate
 from dcadl.solvers.walk import map_rows
 
 
@@ -48,7 +54,7 @@ class LOOADL(CodingClassifier):
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
-        Number of atoms, m; "auto" is 32.
+        Number of atoms, m; "auto" is 64 up to 1000 images, where they cost little, and 32 beyond.
     patch_shape : int, tuple or "auto", default="auto"
         Height and width of an atom; for signals its length. "auto" compares three sizes, and reduces large
         images first, to about 8000 pixels.
@@ -89,8 +95,8 @@ class LOOADL(CodingClassifier):
     classes_ : ndarray (n_classes,)
     candidates_ : list of dict
         The structures that were compared, best first: `patch_shape`, `normalize`, `pool`, and the
-        leave-one-out `loss` and `accuracy` of each before anything was learned, on `n_images` images.
-    normalize_, pool_ : the chosen normalisation and pyramid
+        leave-one-out log `loss` and `accuracy` of each before anything was learned, on `n_images` images.
+    n_atoms_, normalize_, pool_ : number of atoms, the chosen normalisation and pyramid
     learned_ : bool
         Whether learned atoms were kept.
     objective_ : ndarray (n_iter_ + 1,)
@@ -98,8 +104,8 @@ class LOOADL(CodingClassifier):
         Empty where nothing was learned or kept.
     expected_accuracy_ : float
         Share of training images whose class is right when they are left out of the classifier, under atoms
-        that have not seen them: each half under atoms learned from the other half, or, beyond 2000 images,
-        up to 4000 others.
+        that have not seen them: each half under atoms learned from the other half, or, beyond 4000 images,
+        those that atoms were not learned from.
     n_judged_ : int
         Number of images that `expected_accuracy_` is taken over.
     confusion_ : ndarray (n_classes, n_classes)
@@ -135,6 +141,7 @@ class LOOADL(CodingClassifier):
     intercept_: np.ndarray
     patch_shape_: tuple[int, int]
     stride_: tuple[int, int]
+    n_atoms_: int
     normalize_: str | None
     pool_: tuple[int, ...]
     reduction_: int
@@ -191,13 +198,14 @@ class LOOADL(CodingClassifier):
         C, rng, wanted = len(classes), check_random_state(self.random_state), self._candidates(images)
         found = learning.choose(images, C, self.backend, wanted, rng)
         few = learning.subset(images, images.order[: learning.CHOICE_IMAGES], C, self.backend)
-        model, first = self._started(few, wanted, found[0], rng)
+        m = usual_atoms(len(images.places)) if self._open("n_atoms") else int(self.n_atoms)
+        model, first = learning.started(few, wanted, found[0], m, rng)
 
         def keep(target: LOOADL, learned: learning.Learned) -> None:
-            ridge, judged = learning.last_ridge(images, C, self.backend, model, learned.atoms)
+            ridge, honest = learning.last_ridge(images, C, self.backend, model, learned)
             target.classes_, target.image_shape_ = classes, images.shape
             target.reduction_, target._compared = images.factor, tuple(map(tuple, found))
-            target._keep(model, learned, ridge, learned.honest or judged)
+            target._keep(model, learned, ridge, honest)
 
         learned, report = learning.Learned(first), FitReport(self, self.max_iter, X, y, sample_weight)
         if self.learn and learning.worth_learning(images, model):
@@ -240,20 +248,12 @@ class LOOADL(CodingClassifier):
             images.working_shape, self.patch_shape, self.stride, self.normalize, self.pool, vector
         )
 
-    def _started(
-        self, few: learning.Subset, wanted: Candidates, best: Candidate, rng: np.random.RandomState
-    ) -> tuple[Model, Atoms]:
-        """The chosen structure, and its first atoms."""
-        grid = next(grid for grid in wanted.grids if grid.patch == best.patch_shape)
-        front, atoms = first_look([few.X], grid, best.normalize, self._m(), rng)
-        return Model(front, Pyramid(grid.counts, best.pool)), atoms
-
     def _keep(
         self, model: Model, learned: learning.Learned, ridge: RidgeFit, honest: learning.Honest
     ) -> None:
         """Fitted attributes, all but those of the data."""
         front, result = model.front, learned.result
-        self.normalize_ = self._compared[0][1]
+        self.n_atoms_, self.normalize_ = len(learned.atoms.t), self._compared[0][1]
         dtype = fetch(front.whitener).dtype
         filters = learned.atoms.Omega @ fetch(front.whitener)
         self.patch_shape_, self.stride_, self.pool_ = (
@@ -315,7 +315,8 @@ class LOOADL(CodingClassifier):
 
     def _saved(self) -> SavedModel:
         check_structure(self)
-        C, d, m = len(self.classes_), self.grid_.d, self._m()
+        C, d = len(self.classes_), self.grid_.d
+        m = self.n_atoms_ if self._open("n_atoms") else int(self.n_atoms)
         cells = Pyramid(self.grid_.counts, self.pool_).n_cells
         side = d if self._usual else 0
         arrays: dict[str, tuple[int | str, ...]] = {
@@ -327,12 +328,18 @@ class LOOADL(CodingClassifier):
             "confusion_": (C, C),
             "_whitener": (side, side),
         }
-        chosen = ("patch_shape_", "stride_", "normalize_", "pool_", "reduction_", "_usual", "_compared")
-        told = ("expected_accuracy_", "n_judged_", "learned_", "lam_", "n_iter_")
+        chosen = (
+            "n_atoms_",
+            "patch_shape_",
+            "stride_",
+            "normalize_",
+            "pool_",
+            "reduction_",
+            "_usual",
+            "_compared",
+        )
+        told = ("n_atoms_", "expected_accuracy_", "n_judged_", "learned_", "lam_", "n_iter_")
         return SavedModel(arrays, ("image_shape_", "n_features_in_", *chosen, *told))
-
-    def _m(self) -> int:
-        return ATOMS if self._open("n_atoms") else int(self.n_atoms)
 
     def _atom_shape(self) -> tuple[int, ...]:
         return atom_shape(self.grid_, self.image_shape_)

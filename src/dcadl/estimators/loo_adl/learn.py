@@ -22,7 +22,7 @@ from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
 from dcadl.solvers.loo_ridge import RidgeFit, Sums, fit_rows, fit_sums, run_sums
 from dcadl.solvers.loop import Result, iterate
-from dcadl.solvers.structure import Candidate, Labels, bank, compare, take_rows
+from dcadl.solvers.structure import Candidate, Labels, bank, compare, first_look, take_rows
 from dcadl.solvers.walk import map_rows, walker
 
 CHOICE_IMAGES, CHOICE_PLACES = 400, 1_000_000  # that structures are compared on
@@ -82,6 +82,12 @@ class Honest(NamedTuple):
         return float(np.average(self.scores.argmax(axis=1) == self.numbers, weights=self.weight))
 
     @property
+    def loss(self) -> float:
+        """Weighted mean of ‖y − score‖²: what atoms are learned by."""
+        away = self.scores - np.eye(self.scores.shape[1])[self.numbers]
+        return float(np.average((away**2).sum(axis=1), weights=self.weight))
+
+    @property
     def confusion(self) -> np.ndarray:
         """Weight of images, true class in rows, named class in columns."""
         C = self.scores.shape[1]
@@ -126,6 +132,15 @@ def choose(
     return sorted(again, key=lambda one: one.loss) + found[FINALISTS:]
 
 
+def started(
+    some: Subset, wanted: Candidates, best: Candidate, m: int, rng: np.random.RandomState
+) -> tuple[Model, Atoms]:
+    """The chosen structure, and its first atoms."""
+    grid = next(grid for grid in wanted.grids if grid.patch == best.patch_shape)
+    front, atoms = first_look([some.X], grid, best.normalize, m, rng)
+    return Model(front, Pyramid(grid.counts, best.pool)), atoms
+
+
 def _compared(some: Subset, wanted: Candidates, rng: np.random.RandomState) -> list[Candidate]:
     found: list[Candidate] = []
     for grid in wanted.grids:
@@ -155,17 +170,21 @@ def learn_atoms(
         more = images.order[LEARNING_IMAGES : 2 * LEARNING_IMAGES]
         others = subset(images, more, n_classes, backend)
         result, atoms = learn(some, model, first, passes)
-        better = ridge_of(others, model, atoms).loss < ridge_of(others, model, first).loss
-        return Learned(atoms, result) if better else Learned(first)
-    plain = ridge_of(some, model, first)
-    crossed = _crossed_scores(some, images.rank[positions] % 2, model, first, passes.halved(), plain.lam)
-    better = _error(some, crossed) < _error(some, plain.left_out)
-    scores = fetch(crossed if better else plain.left_out)
-    honest = Honest(scores, images.numbers[positions], images.weight[positions])
-    if not better:
-        return Learned(first, None, honest)
+        learned, plain = (
+            _honest(images, more, ridge_of(others, model, one).left_out) for one in (atoms, first)
+        )
+        return Learned(atoms, result) if learned.loss < plain.loss else Learned(first)
+    ridge = ridge_of(some, model, first)
+    crossed = _crossed_scores(some, images.rank[positions] % 2, model, first, passes.halved(), ridge.lam)
+    learned, plain = (_honest(images, positions, scores) for scores in (crossed, ridge.left_out))
+    if not learned.loss < plain.loss:
+        return Learned(first, None, plain)
     result, atoms = learn(some, model, first, passes)
-    return Learned(atoms, result, honest)
+    return Learned(atoms, result, learned)
+
+
+def _honest(images: Images, positions: np.ndarray, scores: Array) -> Honest:
+    return Honest(fetch(scores), images.numbers[positions], images.weight[positions])
 
 
 def _crossed_scores(
@@ -226,13 +245,14 @@ def thinned(grid: Grid, n: int, most: int) -> Grid:
 
 
 def last_ridge(
-    images: Images, n_classes: int, backend: str, model: Model, atoms: Atoms
+    images: Images, n_classes: int, backend: str, model: Model, learned: Learned
 ) -> tuple[RidgeFit, Honest]:
-    """The ridge classifier of all images, and left-out scores of those it was judged by.
+    """The ridge classifier of all images, and left-out scores of images that no atom was learned from.
 
     Features of all are kept where they fit; else only sums of them, and those of images that no atom was
     learned from, by which λ is chosen.
     """
+    atoms = learned.atoms
     n, D = len(images.places), 2 * len(atoms.t) * model.pyramid.n_cells
     groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
     whole = n * D * 4 <= FEATURE_BYTES or n <= D
@@ -244,7 +264,11 @@ def last_ridge(
     else:
         sums = sum_up(images, n_classes, backend, model, atoms, about=array_namespace(F).mean(F, axis=0))
         ridge = fit_sums(sums, F, some.Y, some.root, groups)
-    return ridge, Honest(fetch(ridge.left_out), images.numbers[judged], images.weight[judged])
+    if learned.honest is not None:
+        return ridge, learned.honest
+    seen = images.order[:LEARNING_IMAGES] if learned.result is not None else images.order[:0]
+    unseen = ~np.isin(judged, seen)
+    return ridge, _honest(images, judged[unseen], fetch(ridge.left_out)[unseen])
 
 
 def sum_up(images: Images, n_classes: int, backend: str, model: Model, atoms: Atoms, *, about: Array) -> Sums:
@@ -262,10 +286,3 @@ def sum_up(images: Images, n_classes: int, backend: str, model: Model, atoms: At
         total = new if total is None else total.plus(new)
     assert total is not None
     return total
-
-
-def _error(some: Subset, scores: Array) -> float:
-    """Σ s‖y − score‖²."""
-    xp = array_namespace(scores)
-    away = (as_float64(some.Y) - scores) * as_float64(some.root)[:, None]
-    return float(xp.sum(away * away))

@@ -9,7 +9,7 @@ from dcadl.estimators.validation import check_number, check_option
 from dcadl.ops.patches import Grid, patch_grid
 from dcadl.solvers.structure import NORMALISATIONS
 
-ATOMS = 32
+ATOMS, ATOMS_OF_FEW, FEW_IMAGES = 32, 64, 1_000  # atoms, and how many up to so many images
 MOST_CELLS = 64  # along a side of a grid
 MOST_VALUES = 10**8  # of an image that a model file speaks of
 SIDES = {24: (5, 7, 9), 12: (3, 5, 7), 0: (3, 4, 5)}  # sides of patches, by the shorter side of images
@@ -43,6 +43,11 @@ def candidates(
     )
 
 
+def usual_atoms(n: int) -> int:
+    """How many atoms suit n images: more are better everywhere, and of few images cost little."""
+    return ATOMS_OF_FEW if n <= FEW_IMAGES else ATOMS
+
+
 def check_levels(pool: Any) -> None:
     """Refuse what is not one or more sides of grids."""
     if not isinstance(pool, tuple | list) or not pool or len(pool) > MOST_CELLS:
@@ -60,6 +65,7 @@ class Structured(Protocol):
     patch_shape_: tuple[int, int]
     stride_: tuple[int, int]
     reduction_: int
+    n_atoms_: int
     pool_: tuple[int, ...]
     normalize_: str | None
     _usual: float | None
@@ -69,6 +75,7 @@ def check_structure(model: Structured) -> None:
     """Refuse a structure that no fit chooses: a model file may say anything."""
     if math.prod(model.image_shape_) > MOST_VALUES:
         raise ValueError(f"image_shape_ must hold at most {MOST_VALUES} values; got {model.image_shape_}.")
+    check_number("n_atoms_", model.n_atoms_, 1, integer=True)
     check_number("reduction_", model.reduction_, 1, integer=True)
     check_levels(model.pool_)
     check_option("normalize_", model.normalize_, NORMALISATIONS)
