@@ -127,13 +127,37 @@ def secret(tmp_path):
     return tmp_path / "secret"
 
 
-def test_an_external_link_is_refused(tmp_path):
+@pytest.mark.parametrize("through", [False, True], ids=["at once", "through a soft link"])
+def test_an_external_link_is_refused(tmp_path, through):
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["X"] = np.ones((3, 2))
     with h5py.File(tmp_path / "a.mat", "w") as file:
-        file["X"] = h5py.ExternalLink("other.h5", "/X")
+        file["inner/X" if through else "X"] = h5py.ExternalLink("other.h5", "/X")
+        if through:
+            file["X"] = h5py.SoftLink("/inner/X")
         file["y"] = np.arange(3)
-    with pytest.raises(ValueError, match=r"a\.mat.*X is a link to another file"):
+    with pytest.raises(ValueError, match=r"a\.mat.*X is a link to another place"):
+        read_arrays(tmp_path / "a.mat")
+
+
+def cell_of(file, **letters):
+    """A MATLAB cell array `y` of one text, made as `letters` says."""
+    text = file.create_dataset("#refs#/0", **letters)
+    text.attrs["MATLAB_class"] = np.bytes_("char")
+    file.create_dataset("y", (1, 1), dtype=h5py.ref_dtype)[0, 0] = text.ref
+
+
+def test_a_cell_that_lies_in_another_file_is_refused(tmp_path):
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        cell_of(file, shape=(10,), dtype="u1", external=[(str(secret(tmp_path)), 0, 10)])
+    with pytest.raises(ValueError, match=r"a\.mat.*y 0 lies in another file"):
+        read_arrays(tmp_path / "a.mat")
+
+
+def test_a_cell_larger_than_the_limit_is_refused(tmp_path):
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        cell_of(file, shape=(10**9,), dtype="u2", chunks=(10**6,))
+    with pytest.raises(ValueError, match=r"a\.mat.*y of shape \(1, 1000000000\) takes 4000000000 bytes"):
         read_arrays(tmp_path / "a.mat")
 
 

@@ -88,7 +88,7 @@ def _read_hdf5(path: Path, max_bytes: int) -> dict[str, Any]:
             items = {name: item for name, item in found.items() if isinstance(item, h5py.Dataset)}
             for name, item in items.items():
                 check_bytes(item.shape, item.dtype.itemsize, max_bytes, name)
-            cells = {name: _cell_texts(file, item, h5py) for name, item in items.items()}
+            cells = {name: _cell_texts(file, item, h5py, max_bytes) for name, item in items.items()}
             arrays = {name: item[()] for name, item in items.items() if item.dtype.kind in "buifS"}
             arrays |= {name: texts for name, texts in cells.items() if texts is not None}
             return {name: np.asarray(value).T for name, value in arrays.items()}
@@ -98,20 +98,25 @@ def _read_hdf5(path: Path, max_bytes: int) -> dict[str, Any]:
 
 def _inside(file: Any, name: str, h5py: Any) -> Any:
     """An entry of the file itself: links and storage that lead to other files could read anything here."""
-    if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
-        raise ValueError(f"its entry {name} is a link to another file, which is never followed.")
-    item = file[name]
+    if not isinstance(file.get(name, getlink=True), h5py.HardLink):  # a soft link may lead to an external one
+        raise ValueError(f"its entry {name} is a link to another place, which is never followed.")
+    return _own(name, file[name], h5py)
+
+
+def _own(name: str, item: Any, h5py: Any) -> Any:
     if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
         raise ValueError(f"its entry {name} lies in another file, which is never opened.")
     return item
 
 
-def _cell_texts(file: Any, item: Any, h5py: Any) -> Any:
+def _cell_texts(file: Any, item: Any, h5py: Any, max_bytes: int) -> Any:
     """A MATLAB cell array of texts, which v7.3 keeps as references to 16-bit letters; None for all else."""
     if h5py.check_ref_dtype(item.dtype) is not h5py.Reference:
         return None
-    cells = [file[reference] for reference in item[()].ravel()]
+    cells = [_own(f"{item.name} {i}", file[reference], h5py) for i, reference in enumerate(item[()].ravel())]
     if not all(cell.attrs.get("MATLAB_class") == b"char" for cell in cells):
         return None
+    # NumPy gives every text the room of the longest, four bytes a letter
+    check_bytes((len(cells), max((cell.size for cell in cells), default=0)), 4, max_bytes, item.name)
     texts = ["".join(map(chr, np.asarray(cell[()]).ravel())) for cell in cells]
     return np.array(texts).reshape(item.shape)
