@@ -77,6 +77,7 @@ def test_formulas_know_no_framework(path):
 FRAMEWORKS_OF = {
     "convnet.py": {"torch"},
     "dask_walk.py": {"dask", "distributed"},
+    "dask_watch.py": {"distributed"},
 }  # what these solvers are made of
 
 

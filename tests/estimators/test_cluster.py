@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import numpy as np
@@ -11,6 +12,7 @@ from after_passes import AfterPasses
 from sklearn.datasets import load_digits
 
 from dcadl import DCADL
+from dcadl.solvers import dask_watch
 
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'dcadl[dask]'")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
@@ -117,6 +119,37 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(digits):
     np.testing.assert_array_equal(survived.atoms_, undisturbed.atoms_)
     np.testing.assert_array_equal(survived.coef_, undisturbed.coef_)
     np.testing.assert_array_equal(survived.objective_, undisturbed.objective_)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Half a second without a sign of life is too long."""
+    monkeypatch.setattr(dask_watch, "LOOK", 0.1)
+    monkeypatch.setattr(dask_watch, "PATIENCE", 0.5)
+
+
+def test_a_cluster_without_workers_is_said(digits, impatient):
+    with cluster_of(0), pytest.raises(ConnectionError, match=r"has had no worker for 0\.5 s"):
+        DCADL(**FAST).fit(*spread(*digits))
+
+
+def test_a_scheduler_lost_in_mid_fit_is_said_in_one_line(digits, impatient):
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster.scheduler_address):
+        lost = AfterPasses(2, cluster.close)
+        with pytest.raises(ConnectionError, match=r"scheduler at \S+ is lost") as caught:
+            DCADL(**FAST | {"max_iter": 1000, "tol": 0}).set_callbacks(lost).fit(*spread(*digits))
+    assert "\n" not in str(caught.value)
+
+
+def test_images_are_named_by_their_number_in_the_whole_array(client, digits):
+    X, y = digits
+    X = X.copy()
+    X[1100] = np.inf
+    with pytest.raises(ValueError, match="among images") as caught:
+        DCADL(**FAST).fit(*spread(X, y))
+    first, last = map(int, re.search(r"images (\d+) to (\d+)", str(caught.value)).groups())
+    assert 1020 <= first <= 1100 <= last < 1200  # chunks have 170 images: the seventh begins at 1020
 
 
 @pytest.mark.parametrize(

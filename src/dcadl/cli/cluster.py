@@ -1,10 +1,12 @@
 """`--dask` and `--workers`: data spread over a Dask cluster for the time of a fit."""
 
+import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 Spread = Callable[[Any, Any], tuple[Any, Any]]  # X, y -> the same on the cluster
+CONNECT = 10  # seconds that a scheduler has to answer in
 BLOCKS = 4  # for each worker: when one dies, the others can share its work
 
 
@@ -26,16 +28,20 @@ def on_cluster(address: str | None, workers: int | None) -> Iterator[Spread]:
         from distributed import Client, LocalCluster
     except ImportError:
         raise ValueError("--dask and --workers need Dask: pip install 'dcadl[dask]'.") from None
-    if workers is not None:
-        with LocalCluster(n_workers=workers, threads_per_worker=1) as cluster, Client(cluster):
+    with ExitStack() as opened:
+        logging.disable()  # Dask logs tracebacks of what we say in a line
+        opened.callback(logging.disable, logging.NOTSET)
+        if workers is not None:
+            cluster = opened.enter_context(LocalCluster(n_workers=workers, threads_per_worker=1))
+            opened.enter_context(Client(cluster))
             yield _spread(workers)
-        return
-    try:
-        client = Client(address, timeout="10s")
-    except (OSError, ValueError) as error:
-        raise ValueError(f"no Dask scheduler answers at {address}: {error}") from None
-    with client:
-        yield _spread(max(1, len(client.scheduler_info()["workers"])))
+            return
+        try:
+            client = opened.enter_context(Client(address, timeout=CONNECT))
+            found = client.sync(client.scheduler.ncores, callback_timeout=CONNECT)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"no Dask scheduler answers at {address}: {error}") from None
+        yield _spread(max(1, len(found)))
 
 
 def _spread(workers: int) -> Spread:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dcadl.ops.patches import Grid
+from dcadl.solvers.dask_watch import results
 from dcadl.solvers.sources import Labels, PatchCutter, StoredChunk, StoredImages
 from dcadl.solvers.walk import SerialWalk, Sums, Visit, add_sums, host_slices, threads
 
@@ -16,10 +17,13 @@ FAN_IN = 8  # sums that one task of the tree adds up
 
 
 class WorkerBlock:
-    """The images of one Dask chunk on its worker, cut into chunks that fit the cache."""
+    """The images of one Dask chunk on its worker, cut into chunks that fit the cache.
 
-    def __init__(self, X: np.ndarray, labels: Labels, grid: Grid, how: str | None) -> None:
-        source = StoredImages(X, labels.intercept.dtype)
+    `first` is the number of the first of them in the whole array.
+    """
+
+    def __init__(self, X: np.ndarray, labels: Labels, grid: Grid, how: str | None, first: int) -> None:
+        source = StoredImages(X, labels.intercept.dtype, first)
         slices = host_slices(source.n, grid, source.dtype.itemsize)
         cut = PatchCutter(grid, how)
         self._bytes = X.nbytes + labels.numbers.nbytes
@@ -68,7 +72,7 @@ class DaskWalk(SerialWalk):
         sums = [submit(itemgetter(1), one, pure=False) for one in both]
         while len(sums) > 1:
             sums = [submit(add_sums, group, pure=False) for group in _groups(sums)]
-        return Remote(kept), _result(sums[0])
+        return Remote(kept), results(self._client, sums)[0]
 
     def __reduce__(self) -> Any:
         return SerialWalk, ()
@@ -90,15 +94,3 @@ def _visit_block(packed: bytes, block: WorkerBlock, *kept: Sequence[Any]) -> tup
 def _groups(futures: list[Any]) -> Iterator[list[Any]]:
     for i in range(0, len(futures), FAN_IN):
         yield futures[i : i + FAN_IN]
-
-
-def _result(future: Any) -> Any:
-    from distributed import KilledWorker
-
-    try:
-        return future.result()
-    except KilledWorker as error:
-        raise MemoryError(
-            "A chunk brought down one worker after the other, most likely out of memory. Use smaller chunks "
-            f"(X.rechunk) or workers with more memory. Dask says: {error}"
-        ) from None

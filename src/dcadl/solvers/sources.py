@@ -19,6 +19,7 @@ class StoredImages(NamedTuple):
 
     X: OnDisk
     dtype: Any
+    first: int = 0  # number of the first image where X is part of a larger array
 
     @property
     def n(self) -> int:
@@ -34,7 +35,8 @@ class StoredImages(NamedTuple):
         fault = value_fault(rows)
         if fault is not None:
             raise ValueError(
-                f"Input X {fault} among images {part.start} to {part.stop - 1}; "
+                f"Input X {fault} among images {self.first + part.start} to "
+                f"{self.first + part.stop - 1}; "
                 "remove or replace such images, or scale them to [0, 1]."
             )
         return rows

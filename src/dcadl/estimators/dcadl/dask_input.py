@@ -16,6 +16,7 @@ from dcadl.estimators.dcadl.training import TrainingSet
 from dcadl.estimators.prediction import along_samples
 from dcadl.estimators.validation import check_weights, fit_rows, grid_of, is_dask
 from dcadl.solvers.dask_walk import DaskWalk, WorkerBlock, blocks
+from dcadl.solvers.dask_watch import in_words, results
 from dcadl.solvers.sources import Labels
 from dcadl.solvers.walk import Walk
 
@@ -35,12 +36,16 @@ def check_cluster_supports(model: DCADL, checkpoint: Any) -> None:
 def blocks_on_cluster(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
     """Blocks of X computed on the workers, each beside its labels; only counts of labels come home."""
     client = _client()
-    X = along_samples(X)
+    with in_words(client):
+        return _blocks(client, model, along_samples(X), y, sample_weight)
+
+
+def _blocks(client: Any, model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
     first, _, shape = fit_rows(model, np.zeros((1, *X.shape[1:]), X.dtype), [0])
     grid, dtype = grid_of(model, shape), first.dtype
     ys = _beside(client, y, X, "y")
-    counted = client.gather(client.map(partial(np.unique, return_counts=True), ys, pure=False))
-    classes, counts = _add_up(counted)
+    counted = client.map(partial(np.unique, return_counts=True), ys, pure=False)
+    classes, counts = _add_up(results(client, counted))
     weights = (
         [None] * len(ys) if sample_weight is None else _beside(client, sample_weight, X, "sample_weight")
     )
@@ -48,18 +53,18 @@ def blocks_on_cluster(model: DCADL, X: Any, y: Any, sample_weight: Any) -> Train
     plain = sample_weight is None and per_class is None
     number = partial(_number, classes, np.ones(len(classes)) if per_class is None else per_class, dtype)
     numbers = client.map(partial(_plain, number) if plain else number, ys, weights, pure=False)
-    shares = np.sum(
-        client.gather(client.map(partial(_class_sums, len(classes)), numbers, pure=False)), axis=0
-    )
+    sums = client.map(partial(_class_sums, len(classes)), numbers, pure=False)
+    shares = np.sum(results(client, sums), axis=0)
     if not shares.any():
         raise ValueError("sample_weight must not be zero for every sample.")
-    xs = client.compute(list(X.to_delayed().ravel()))
+    xs, firsts = client.compute(list(X.to_delayed().ravel())), np.cumsum((0, *X.chunks[0]))[:-1].tolist()
     intercept = (shares / shares.sum()).astype(dtype)
     make = partial(_block, intercept, grid, model.normalize)
 
     @contextmanager
     def parts() -> Iterator[tuple[Any, Walk]]:
-        yield blocks(client, make, xs, numbers), DaskWalk(client)
+        with in_words(client):
+            yield blocks(client, make, xs, numbers, firsts), DaskWalk(client)
 
     return TrainingSet(classes, intercept, shape, grid, dtype, np.empty(0), None, parts)
 
@@ -127,6 +132,11 @@ def _class_sums(n_classes: int, numbers: tuple[np.ndarray, np.ndarray | None]) -
 
 
 def _block(
-    intercept: np.ndarray, grid: Any, how: str | None, X: np.ndarray, numbers: tuple[np.ndarray, Any]
+    intercept: np.ndarray,
+    grid: Any,
+    how: str | None,
+    X: np.ndarray,
+    numbers: tuple[np.ndarray, Any],
+    first: int,
 ) -> WorkerBlock:
-    return WorkerBlock(X, Labels(numbers[0], intercept, numbers[1]), grid, how)
+    return WorkerBlock(X, Labels(numbers[0], intercept, numbers[1]), grid, how, first)
