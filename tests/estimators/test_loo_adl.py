@@ -82,12 +82,12 @@ def test_the_objective_never_rises(fitted):
     assert np.all(np.diff(fitted.objective_) <= 0)
 
 
-def test_learning_beats_the_first_atoms_where_atoms_are_few(digits):
-    X, y = digits
+def test_learning_beats_the_first_atoms_where_atoms_are_few(halves):
+    X, y, *others = halves
     scores = [
         LOOADL(n_atoms=4, learn=learn, patch_shape=4, normalize="whitened", pool=(2,), random_state=0)
-        .fit(X[:400], y[:400])
-        .score(X[400:], y[400:])
+        .fit(X, y)
+        .score(*others)
         for learn in (False, True)
     ]
 

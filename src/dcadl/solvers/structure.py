@@ -19,7 +19,7 @@ from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
 from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import centred, dual
 from dcadl.ops.maps import Front, inverse_contrast, inverse_whitened, respond, split_averages, windows
-from dcadl.ops.patches import Grid
+from dcadl.ops.patches import Grid, centred_rows, patch_table
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.softmax import least_log_loss
 from dcadl.ops.standardise import Groups, standard_of, standardise
@@ -75,8 +75,14 @@ def compare(
     """The grid with every normalisation and pyramid."""
     levels = tuple(sorted({level for pool in pools for level in pool}))
     union = Pyramid(grid.counts, levels)
-    looks = [first_look(images, grid, how, m, rng) for how in hows]
-    grams = [_level_grams(F, labels, union, m) for F in _features(images, walk, looks, union)]
+    seeds = rng.randint(2**31, size=len(hows)).tolist()
+
+    def look(how: str | None, seed: int) -> tuple[tuple[Front, Atoms], tuple[()]]:
+        return first_look(images, grid, how, m, np.random.RandomState(seed)), ()
+
+    looks, _ = walk(look, hows, seeds)
+    found = _features(images, walk, looks, union)
+    grams, _ = walk(lambda F: (_level_grams(F, labels, union, m), ()), found)
     tasks = list(product(range(len(hows)), pools))
     results, _ = walk(lambda i, pool: (_judge(grams[i], pool, labels), ()), *zip(*tasks))
     n = labels.Y.shape[0]
@@ -99,15 +105,11 @@ def first_look(
 
 
 def _some_windows(X: Array, grid: Grid, how: str | None, rng: np.random.RandomState) -> np.ndarray:
-    """Windows drawn from all of the images, in float64; an image at a time: all windows may be gigabytes."""
+    """Windows drawn from all of the images, in float64, contrast taken out unless `how` is None."""
     drawn = rng.permutation(X.shape[0] * grid.p)[:SAMPLED_WINDOWS]
-    U = np.empty((len(drawn), grid.d))
-    for i in range(X.shape[0]):
-        image, mine = X[i : i + 1, :], drawn // grid.p == i
-        P = windows(image, grid)
-        P = P * (1.0 if how is None else inverse_contrast(image, grid))
-        U[mine] = fetch(P).reshape(grid.d, grid.p).T[drawn[mine] % grid.p]
-    return U
+    pixels = patch_table(grid)[drawn % grid.p]  # (k, d)
+    P = fetch(X)[drawn[:, None] // grid.p, pixels].astype(np.float64)
+    return P if how is None else centred_rows(P)
 
 
 def take_rows(X: Array, chosen: np.ndarray) -> Array:
@@ -122,7 +124,6 @@ def _front(U: np.ndarray, grid: Grid, how: str | None) -> tuple[Front, np.ndarra
         usual = np.sqrt(np.mean(np.sum(U * U, axis=1))) or 1.0
         return Front(grid, np.eye(grid.d) / usual, False, None), _unit(U)
     C = centring(grid.d)
-    U = U @ C
     lively = np.sum(U * U, axis=1) > LIVELY
     U = U[lively] if lively.any() else U
     if how == "centred":
@@ -141,7 +142,7 @@ def _unit(U: np.ndarray) -> np.ndarray:
 
 
 def _features(
-    images: Sequence[Array], walk: Walk, fronts: list[tuple[Front, Atoms]], union: Pyramid
+    images: Sequence[Array], walk: Walk, fronts: Sequence[tuple[Front, Atoms]], union: Pyramid
 ) -> list[Array]:
     """Features of all images for each front end, windows and contrast shared."""
     banks = [(front, *bank(front, atoms, images[0])) for front, atoms in fronts]

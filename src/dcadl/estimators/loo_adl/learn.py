@@ -192,10 +192,13 @@ def _crossed_scores(
 ) -> Array:
     """Left-out scores of each half under atoms learned from the other; λ is looked for near `lam`."""
     xp = array_namespace(some.X)
-    sides = []
-    for side in (0, 1):
+
+    def judged(side: int) -> tuple[Array, tuple[()]]:
         _, atoms = learn(some.part(half == side), model, first, passes)
-        sides.append(ridge_of(some, model, atoms, lam).left_out)
+        return ridge_of(some, model, atoms, lam).left_out, ()
+
+    with walker(some.X, [slice(0), slice(0)]) as walk:  # side by side
+        sides, _ = walk(judged, (0, 1))
     unseen_by_first = xp.asarray((half == 1)[:, None], device=device_of(some.X))
     return xp.where(unseen_by_first, sides[0], sides[1])
 
