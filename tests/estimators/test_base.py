@@ -58,7 +58,7 @@ def test_an_interrupted_regression_changes_nothing(digits, name, monkeypatch):
     model = small(name).fit(X[:120], y[:120])
     before = kept(model)
     monkeypatch.setattr(
-        "dcadl.estimators.controls.ridge_left_out", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt)
+        "dcadl.estimators.controls.code_ridge", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt)
     )
 
     with pytest.raises(KeyboardInterrupt):

@@ -12,7 +12,7 @@ from after_passes import AfterPasses
 from sklearn.datasets import load_digits
 
 from dcadl import DCADL
-from dcadl.solvers import dask_watch
+from dcadl.solvers import code_ridge, dask_watch
 
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'dcadl[dask]'")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
@@ -81,7 +81,10 @@ def test_names_as_labels_chunks_of_any_kind_and_labels_in_memory_are_taken(clien
     assert_same_model(DCADL(**FAST).fit(there, names), DCADL(**FAST).fit(X, names))
 
 
-def test_images_labels_and_codes_never_come_home(client, digits, monkeypatch):
+@pytest.mark.parametrize("refit", [False, True])
+def test_of_more_images_no_more_comes_home(client, digits, monkeypatch, refit):
+    monkeypatch.setattr(code_ridge, "FEW_IMAGES", 100)
+    monkeypatch.setattr(code_ridge, "JUDGES", 60)
     X, y = digits
     came = []
     gather, result = distributed.Client.gather, distributed.Future.result
@@ -89,9 +92,9 @@ def test_images_labels_and_codes_never_come_home(client, digits, monkeypatch):
     monkeypatch.setattr(distributed.Client, "gather", lambda *a, **k: note(gather(*a, **k)))
     monkeypatch.setattr(distributed.Future, "result", lambda *a, **k: note(result(*a, **k)))
     few, many = spread(X[:600], y[:600], 300), spread(np.tile(X, (4, 1, 1)), np.tile(y, 4), 2400)
-    DCADL(**FAST).fit(*few)
+    DCADL(**FAST, refit=refit).fit(*few)
     from_few, _ = sum(map(len, came)), came.clear()
-    DCADL(**FAST).fit(*many)
+    DCADL(**FAST, refit=refit).fit(*many)
     assert sum(map(len, came)) < 1.1 * from_few
 
 

@@ -18,6 +18,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 from dcadl import DCADL
 from dcadl.ops.patches import patch_table
+from dcadl.ops.ridge import ridge
 
 FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 4, "tol": 0, "random_state": 0}
 
@@ -129,6 +130,28 @@ def test_transform_gives_the_codes_that_the_classifier_reads(digits):
     np.testing.assert_allclose(
         model.transform(X) @ model.coef_.T + model.intercept_, model.decision_function(X), atol=1e-12
     )
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_the_refitted_classifier_is_the_ridge_of_what_predictions_see(digits, weighted):
+    X, y = digits
+    weight = np.linspace(0.5, 2, len(y)) if weighted else None
+    model = DCADL(**FAST).fit(X, y, weight)
+
+    Y = np.eye(10)[y] - model.intercept_
+    expected = ridge(model.transform(X), Y, model.refit_lam_, weight).T
+
+    np.testing.assert_allclose(model.coef_, expected, atol=1e-8)
+
+
+def test_a_ridge_that_is_given_is_taken(digits):
+    assert DCADL(**FAST, refit_lam=0.25).fit(*digits).refit_lam_ == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("lam", [0, -1, "loo", None, True])
+def test_a_ridge_that_is_none_is_refused(digits, lam):
+    with pytest.raises(ValueError, match="refit_lam must"):
+        DCADL(**FAST, refit_lam=lam).fit(*digits)
 
 
 @pytest.mark.bits

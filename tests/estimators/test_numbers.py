@@ -101,6 +101,6 @@ def test_a_matrix_that_cannot_be_factored_is_a_value_error(digits, monkeypatch):
     def fails(*_):
         raise np.linalg.LinAlgError("not positive definite")
 
-    monkeypatch.setattr("dcadl.estimators.controls.ridge_left_out", fails)
+    monkeypatch.setattr("dcadl.estimators.controls.code_ridge", fails)
     with pytest.raises(ValueError, match=r"could not factor .* Raise the ridges"):
         small("PatchRidge").fit(*digits)

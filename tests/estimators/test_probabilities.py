@@ -15,7 +15,12 @@ import dcadl
 from dcadl import DPL, PatchRidge
 from dcadl.deploy.calibration import expected_calibration_error
 
-AT_ONCE = ["LOOADL", "PatchRidge", "RandomAtoms"]  # their fit knows what it says of an image left out
+AT_ONCE = [
+    "DCADL",
+    "LOOADL",
+    "PatchRidge",
+    "RandomAtoms",
+]  # their fit knows what it says of an image left out
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -106,22 +106,6 @@ def test_chunks_change_nothing_but_rounding(rng, monkeypatch, exact, size):
     np.testing.assert_allclose(second.W, first.W, atol=1e-8)
 
 
-@pytest.mark.parametrize("exact", [True, False], ids=["exact classifier", "CG classifier"])
-def test_a_refit_classifier_is_the_ridge_of_what_predictions_see(xp, rng, monkeypatch, exact):
-    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: exact)
-    monkeypatch.setattr(descent, "REFIT_STEPS", 60)
-    monkeypatch.setattr(descent, "START_DAMPING", 1e-10)
-    problem, state, (P, Y) = pose(xp, rng, size=9)
-    for _ in range(2):
-        state = descent.step(problem, state)
-
-    found = fetch(descent.refit(problem, state).W)
-
-    responses = np.einsum("npd,md->npm", P, fetch(state.Omega))
-    seen = np.sign(responses) * np.maximum(np.abs(responses) - LAMS[0], 0)
-    np.testing.assert_allclose(found, ridge(seen.reshape(24, -1), Y, LAMS[2] / LAMS[1]).T, atol=1e-7)
-
-
 @pytest.mark.bits
 def test_threads_give_the_same_bits_as_one_after_the_other(rng):
     seed = rng.integers(1000)
@@ -221,7 +205,7 @@ def test_without_a_ridge_the_classifier_is_least_squares(rng):
     problem = descent.Problem(chunks_of(np, U, Y, 200), SerialWalk(), 0.0, 0.5, 0.0, 0.1, None, None)
     target = 0.5 * U.reshape(200, -1).T @ Y
 
-    W = descent._first_classifier(problem, [U], target, None, 1)
+    W = descent._first_classifier(problem, [U], target, None)
 
     exact = np.linalg.lstsq(U.reshape(200, -1), Y, rcond=None)[0].T
     np.testing.assert_allclose(W * scale, exact * scale, atol=1e-6 * np.abs(exact * scale).max())
@@ -232,7 +216,7 @@ def test_without_a_ridge_a_classifier_of_dependent_codes_stays_small(rng):
     Y = rng.standard_normal((50, 2))
     problem = descent.Problem(chunks_of(np, U, Y, 50), SerialWalk(), 0.0, 1.0, 0.0, 0.1, None, None)
 
-    W = descent._first_classifier(problem, [U], U.reshape(50, -1).T @ Y, None, 1)
+    W = descent._first_classifier(problem, [U], U.reshape(50, -1).T @ Y, None)
 
     least = np.linalg.lstsq(U.reshape(50, -1), Y, rcond=1e-10)[0].T
     assert np.linalg.norm(W) < 2 * np.linalg.norm(least)

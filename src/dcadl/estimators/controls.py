@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from dcadl.arrays import Array, check_backend, fetch, send
 from dcadl.estimators.base import Classifier, PatchClassifier, fitted_array, fitting, gaussian_atoms
 from dcadl.estimators.files import SavedModel
-from dcadl.estimators.prediction import coded, on_backend
-from dcadl.estimators.validation import check_number, class_shares, grid_of, sample_weights, training_data
-from dcadl.ops.codes import by_image
-from dcadl.ops.patches import atom_shape
-from dcadl.ops.ridge import ridge_left_out
-from dcadl.ops.softmax import best_temperature
-from dcadl.solvers.walk import map_patches
-
-JUDGED = 500  # training images, at most, whose left-out scores the temperature is fitted to
+from dcadl.estimators.prediction import on_backend
+from dcadl.estimators.probabilities import temperature_left_out
+from dcadl.estimators.validation import (
+    check_number,
+    check_ridge,
+    class_shares,
+    grid_of,
+    sample_weights,
+    training_data,
+)
+from dcadl.ops.codes import by_image, respond, soft_threshold
+from dcadl.ops.patches import Grid, atom_shape
+from dcadl.ops.ridge import from_contrasts, to_contrasts
+from dcadl.solvers.code_ridge import Code, code_ridge
+from dcadl.solvers.walk import chunked, map_patches
 
 
 class PatchRidge(Classifier):
@@ -30,14 +35,16 @@ class PatchRidge(Classifier):
     ----------
     patch_shape, stride, image_shape, normalize
         As in `DCADL`.
-    lam : float, default=0.5
-        Ridge λ; the default is DCADL's λ3/λ2.
+    lam : "auto" or float, default="auto"
+        Ridge λ. "auto": the one of least leave-one-out error, computed exactly; see `DCADL`'s `refit_lam`.
     class_weight, backend
         As in `DCADL`.
 
     Attributes
     ----------
     coef_ : ndarray (n_classes, n_patches * patch_values)
+    lam_ : float
+        The ridge of the fit; not kept in model files.
     intercept_, classes_, grid_, n_features_in_ : as in `DCADL`
     """
 
@@ -47,7 +54,7 @@ class PatchRidge(Classifier):
         stride: Any = None,
         image_shape: Any = None,
         normalize: str | None = "patch",
-        lam: float = 0.5,
+        lam: Any = "auto",
         class_weight: Any = None,
         backend: str = "numpy",
     ) -> None:
@@ -63,14 +70,7 @@ class PatchRidge(Classifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PatchRidge:
         """Solve the ridge regression."""
         self._check_parameters()
-        rows, y, Y, classes, shape = training_data(self, X, y)
-        grid = grid_of(self, shape)
-        weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
-        features = map_patches(by_image, send(rows, self.backend), grid, self.normalize)
-        intercept = class_shares(Y, weight)
-        W, temperature = _ridge_classifier(features, Y, intercept, self.lam, weight, self.backend)
-        self.classes_, self.image_shape_, self.grid_ = classes, shape, grid
-        self.coef_, self.intercept_, self.temperature_ = W, intercept, temperature
+        _fit_ridge(self, X, y, sample_weight, lambda grid, dtype: (lambda P: P, grid.d))
         return self
 
     def _scores(self, rows: Array) -> Array:
@@ -81,8 +81,7 @@ class PatchRidge(Classifier):
         return by_image(x) @ W.T + b
 
     def _check_parameters(self) -> None:
-        check_number("lam", self.lam, 0, above=True)
-        check_backend(self.backend)
+        _check_ridge(self)
 
     def _saved(self) -> SavedModel:
         C = len(self.classes_)
@@ -97,14 +96,16 @@ class RandomAtoms(PatchClassifier):
     ----------
     n_atoms, patch_shape, stride, image_shape, normalize, lam1
         As in `DCADL`.
-    lam : float, default=0.5
-        Ridge λ on the classifier; the default is DCADL's λ3/λ2.
+    lam : "auto" or float, default="auto"
+        Ridge λ on the classifier. "auto": the one of least leave-one-out error, as in `PatchRidge`.
     class_weight, backend, random_state
         As in `DCADL`.
 
     Attributes
     ----------
     atoms_, coef_, intercept_, classes_, grid_, n_features_in_ : as in `DCADL`
+    lam_ : float
+        The ridge of the fit; not kept in model files.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class RandomAtoms(PatchClassifier):
         image_shape: Any = None,
         normalize: str | None = "patch",
         lam1: float = 1e-3,
-        lam: float = 0.5,
+        lam: Any = "auto",
         class_weight: Any = None,
         backend: str = "numpy",
         random_state: Any = None,
@@ -132,24 +133,19 @@ class RandomAtoms(PatchClassifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RandomAtoms:
         """Draw the atoms and solve the ridge regression on their responses."""
         self._check_parameters()
-        rows, y, Y, classes, shape = training_data(self, X, y)
-        grid = grid_of(self, shape)
-        weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
-        Omega = gaussian_atoms(self.n_atoms, grid.d, self.random_state).astype(rows.dtype)
-        x, there = on_backend(self.backend, rows, Omega)
-        features = coded(x, grid, self.normalize, there, float(self.lam1))
-        intercept = class_shares(Y, weight)
-        W, temperature = _ridge_classifier(features, Y, intercept, self.lam, weight, self.backend)
-        self.classes_, self.image_shape_, self.grid_ = classes, shape, grid
-        self.atoms_ = Omega.reshape(-1, *atom_shape(grid, shape))
-        self.coef_, self.intercept_, self.temperature_ = W, intercept, temperature
+        _fit_ridge(self, X, y, sample_weight, self._draw_atoms)
+        self.atoms_ = self.atoms_.reshape(-1, *atom_shape(self.grid_, self.image_shape_))
         return self
+
+    def _draw_atoms(self, grid: Grid, dtype: Any) -> tuple[Code, int]:
+        self.atoms_ = gaussian_atoms(self.n_atoms, grid.d, self.random_state).astype(dtype)
+        there, threshold = send(self.atoms_, self.backend), float(self.lam1)
+        return lambda P: soft_threshold(respond(P, there), threshold), self.n_atoms
 
     def _check_parameters(self) -> None:
         check_number("n_atoms", self.n_atoms, 1, integer=True)
         check_number("lam1", self.lam1, 0)
-        check_number("lam", self.lam, 0, above=True)
-        check_backend(self.backend)
+        _check_ridge(self)
 
     def _threshold(self) -> float:
         return float(self.lam1)
@@ -166,16 +162,26 @@ class RandomAtoms(PatchClassifier):
         )
 
 
-def _ridge_classifier(
-    features: Array, Y: np.ndarray, intercept: np.ndarray, lam: float, weight: np.ndarray | None, backend: str
-) -> tuple[np.ndarray, float]:
-    """W, and the temperature by what it says of training images left out."""
-    n = len(Y)
-    sent = None if weight is None else send(weight, backend)
-    judged = slice(0, n, -(-n // JUDGED))  # every few: sorted labels are no reason to judge by one class
-    W, left_out = ridge_left_out(features, send(Y - intercept, backend), lam, sent, judged)
-    heavy = None if weight is None else weight[judged]
-    if heavy is not None and not heavy.any():
-        heavy = None
-    temperature = best_temperature(fetch(left_out) + intercept, Y[judged].argmax(axis=1), heavy)
-    return fitted_array(W.T), temperature
+def _fit_ridge(
+    model: Any, X: Any, y: Any, sample_weight: Any, atoms: Callable[[Grid, Any], tuple[Code, int]]
+) -> None:
+    """Assign what the ridge regression on codes gives; `atoms` says how to code a patch, and how long."""
+    rows, y, Y, classes, shape = training_data(model, X, y)
+    grid = grid_of(model, shape)
+    weight = sample_weights(sample_weight, model.class_weight, y, rows.dtype)
+    intercept = class_shares(Y, weight)
+    code, width = atoms(grid, rows.dtype)
+    sent = (rows, to_contrasts(Y - intercept), weight)
+    x, T, s = (None if a is None else send(a, model.backend) for a in sent)
+    lam = None if isinstance(model.lam, str) else float(model.lam)
+    with chunked(x, T, s, grid, model.normalize) as (chunks, walk):
+        found = code_ridge(chunks, walk, code, grid.p * width, lam)
+    model.classes_, model.image_shape_, model.grid_ = classes, shape, grid
+    model.coef_ = fitted_array(from_contrasts(fetch(found.W).T).T, rows.dtype)
+    model.intercept_, model.lam_ = intercept, found.lam
+    model.temperature_ = temperature_left_out(found, intercept)
+
+
+def _check_ridge(model: Any) -> None:
+    check_ridge("lam", model.lam)
+    check_backend(model.backend)

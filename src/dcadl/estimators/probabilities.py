@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from dcadl.estimators.prediction import in_memory, in_parts
 from dcadl.estimators.validation import open_npy
+from dcadl.ops.ridge import from_contrasts
 from dcadl.ops.softmax import best_temperature, softmax
+from dcadl.solvers.code_ridge import CodeRidge
 
 
 class Probabilities:
@@ -29,8 +31,9 @@ class Probabilities:
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class, (n, C): a softmax of the scores at `temperature_`.
 
-        Methods that know what their classifier says of a training image left out (`LOOADL`, `PatchRidge`,
-        `RandomAtoms`) have a temperature from `fit`; the others, and models of older files, from `calibrate`.
+        Methods that know what their classifier says of a training image left out (`LOOADL`, `DCADL` after its
+        refit, `PatchRidge`, `RandomAtoms`) have a temperature from `fit`; the others, and models of older
+        files, from `calibrate`.
 
         Parameters
         ----------
@@ -71,6 +74,13 @@ class Probabilities:
 def left_out_scores(model: Any, X: Any, y: Any, cv: Any) -> np.ndarray:
     """Scores (n, C) of each image by a clone of the model that was fitted to the other folds."""
     return by_class(cross_val_predict(clone(model), X, y, cv=cv, method="decision_function"))
+
+
+def temperature_left_out(found: CodeRidge, intercept: np.ndarray) -> float:
+    """The temperature by what a ridge classifier says of training images left out."""
+    scores, labels = (from_contrasts(x) + intercept for x in (found.left_out, found.Y))
+    weight = found.weight if found.weight.any() else None
+    return best_temperature(scores, labels.argmax(axis=1), weight)
 
 
 def by_class(scores: Any) -> np.ndarray:

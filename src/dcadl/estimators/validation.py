@@ -215,6 +215,14 @@ def check_number(name: str, value: Any, low: float, *, integer: bool = False, ab
         raise ValueError(f"{name} must lie between {least:g} and {most:g}; got {value!r}.")
 
 
+def check_ridge(name: str, value: Any) -> None:
+    """Refuse what is neither "auto" nor a positive number."""
+    if isinstance(value, str):
+        check_option(name, value, ("auto",))
+    else:
+        check_number(name, value, 0, above=True)
+
+
 def check_flag(name: str, value: Any) -> None:
     """Refuse what is neither True nor False."""
     if not isinstance(value, bool | np.bool_):

@@ -57,3 +57,6 @@ VARIANCE_FLOOR = 1e-6
 
 # Singular values below this share of the largest belong to what a whitener takes out, the mean.
 WHITENER_RANK = 1e-4
+
+# Where conjugate gradients for the last classifier end: length of the residual as a share of the right side.
+RESIDUAL = 1e-6

@@ -64,9 +64,14 @@ def uses_dual(rows: Rows) -> bool:
 def gram(rows: Rows) -> Gram:
     """The Gram matrix of all samples."""
     F = rows.F
-    tau = squared_length(F) / rows.total
+    tau = mean_square(squared_length(F), rows.total)
     K = centred(as_float64(F @ F.T), rows.v) if uses_dual(rows) else as_float64(F.T @ F)
     return Gram(K / tau, as_float64(F.T @ rows.Y), tau)
+
+
+def mean_square(squares: Array, total: float) -> Array:
+    """τ = ‖F‖²/Σs, in which λ is measured; features that are all zero have one of 1."""
+    return array_namespace(squares).where(squares > 0, squares / total, 1.0)
 
 
 def centred(K: Array, v: Array) -> Array:

@@ -29,34 +29,14 @@ Product = Callable[[Array], Array]  # a positive definite matrix times an array
 
 def ridge(A: Array, T: Array, lam: float, weight: Array | None = None) -> Array:
     """argmin_B ½‖√s(T − AB)‖² + ½λ‖B‖², solved in float64: primal if A is tall, dual if it is wide."""
-    return ridge_left_out(A, T, lam, weight, slice(0, 0))[0]
-
-
-def ridge_left_out(A: Array, T: Array, lam: float, weight: Array | None, which: slice) -> tuple[Array, Array]:
-    """The same B, and T of the samples `which` by the B that is fitted without each of them, exactly.
-
-    With the inverse Z = (AAᵀ + λI)⁻¹ a sample left out is missed by (ZT)_i / Z_ii; with the primal one
-    S = (AᵀA + λI)⁻¹ by (T − AB)_i / (1 − a_iᵀSa_i). A sample of weight 0 is predicted as it is.
-    """
     xp = array_namespace(A)
     dtype, A, T = A.dtype, as_float64(A), as_float64(T)
-    root = xp.ones_like(A[:, :1]) if weight is None else xp.sqrt(as_float64(weight))[:, None]
     if weight is not None:
+        root = xp.sqrt(as_float64(weight))[:, None]
         A, T = A * root, T * root
-    n = A.shape[0]
-    if n < A.shape[1]:
-        inverse = spd_solver(add_to_diagonal(A @ A.T, lam))
-        dual = inverse(T)
-        B = A.T @ dual
-        own = xp.eye(n, dtype=A.dtype, device=device_of(A))[:, which]
-        missed = dual[which, :] / xp.sum(inverse(own) * own, axis=0)[:, None]
-    else:
-        inverse = spd_solver(add_to_diagonal(A.T @ A, lam))
-        B = inverse(A.T @ T)
-        some = A[which, :]
-        missed = (T[which, :] - some @ B) / (1 - xp.sum(inverse(some.T) * some.T, axis=0))[:, None]
-    heavy = xp.where(root > 0, root, 1.0)[which, :]
-    return xp.astype(B, dtype), xp.astype((T[which, :] - missed) / heavy, dtype)
+    if A.shape[0] < A.shape[1]:
+        return xp.astype(A.T @ spd_solver(add_to_diagonal(A @ A.T, lam))(T), dtype)
+    return xp.astype(spd_solver(add_to_diagonal(A.T @ A, lam))(A.T @ T), dtype)
 
 
 def add_to_diagonal(G: Array, value: float | Array) -> Array:
@@ -73,8 +53,11 @@ def block_conjugate_gradient(
     *,
     precondition: Product = lambda residual: residual,
     damping: float = RIDGE_DAMPING,
+    until: float = 0.0,
 ) -> Array:
     """`steps` steps towards product(X) = B from a warm start X, where `residual` is B − product(X).
+
+    They end early once the residual is no longer than `until`.
 
     `product` is positive definite; `precondition` is close to its inverse. The columns share their
     directions: each step minimises ½⟨X, product(X)⟩ − ⟨B, X⟩ exactly over the span of as many new directions
@@ -90,9 +73,17 @@ def block_conjugate_gradient(
         X = X + D @ along
         if left:  # directions of the next step, conjugate to those so far
             residual = residual - image @ along
+            if until > 0 and float(_length(residual)) <= until:
+                break
             toward = precondition(residual)
             toward = toward - D @ (K.T @ (K @ (image.T @ toward)))
     return X
+
+
+def _length(x: Array) -> Array:
+    """√‖x‖², the root of the sum over all entries."""
+    xp = array_namespace(x)
+    return xp.sqrt(xp.sum(x * x))
 
 
 def _damped(M: Array, damping: float, eye: Array) -> Array:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, NamedTuple
 
 from dcadl.ops.patches import Grid
+from dcadl.solvers.code_ridge import LARGEST, work_bytes
 from dcadl.solvers.walk import CHUNK_BYTES
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 CHUNK_ARRAYS = 12  # arrays of a chunk's size that a thread holds at once while it steps
+REFIT_ARRAYS = 3  # the same while the last classifier is fitted
 SUM_ARRAYS = 24  # arrays of the classifier's size: sums on their way, directions and images of CG steps
 
 
@@ -33,13 +36,20 @@ def memory_bytes(limit: Any) -> int | None:
     return int(float(match[1]) * UNITS[match[2]])
 
 
+def largest_system(limit: int | None) -> int:
+    """Rows of a matrix that may be factored: with its copies it takes up to half of the limit."""
+    return LARGEST if limit is None else min(LARGEST, math.isqrt(limit // 96))
+
+
 def memory_plan(
     limit: int, n: int, grid: Grid, m: int, n_classes: int, itemsize: int, width: int
 ) -> MemoryPlan:
     """Codes first, then patches: codes cost a read and a write in a file, patches only a product."""
     image = grid.p * max(grid.d, m) * itemsize
     chunk = max(CHUNK_BYTES * max(grid.d, m) // grid.d, 16 * image)
-    work = width * CHUNK_ARRAYS * chunk + SUM_ARRAYS * grid.p * m * n_classes * 8
+    passes = width * CHUNK_ARRAYS * chunk + SUM_ARRAYS * grid.p * m * n_classes * 8
+    refit = width * REFIT_ARRAYS * chunk + work_bytes(n, grid.p * m, largest_system(limit))
+    work = max(passes, refit)
     if work > limit:
         raise ValueError(
             f"max_memory must leave room for the work on one chunk, {-(-work // 10**6)} MB for these "

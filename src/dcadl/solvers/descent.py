@@ -48,7 +48,6 @@ from dcadl.solvers.walk import Chunk, Recomputable, Walk
 SMALL_GRAM = 512  # features up to which a solution of line 10 costs less than a step towards it
 BLOCKS = 3  # of a pass: codes, classifier, atoms; `objective` has a value for each
 START_STEPS = 4  # towards a first classifier, from zero
-REFIT_STEPS = 10  # towards the last one, where the classifier is all that counts
 
 
 class Problem(NamedTuple):
@@ -99,7 +98,7 @@ def start(problem: Problem, Omega: Array) -> State:
     """Codes τ_λ1(ΩX̄), and a first classifier on them."""
     codes, (target,) = problem.walk(lambda chunk: _shrunk_codes(problem, chunk, Omega), problem.chunks)
     preconditioner = _preconditioner(problem, codes, *target.shape)
-    W = _first_classifier(problem, codes, target, preconditioner, START_STEPS)
+    W = _first_classifier(problem, codes, target, preconditioner)
     numbers = PassNumbers(smoothness=float(smoothness(W, problem.lam2)))
     return State(Omega, W, codes, (), numbers, preconditioner)
 
@@ -134,15 +133,6 @@ def objective(problem: Problem, state: State) -> tuple[float, ...]:
     _, (fit, label) = problem.walk(terms, problem.chunks, state.codes)
     numbers = fit, label, squared_norm(state.W), squared_norm(Omega)
     return (*state.trace, *_ends_of_pass(problem, state.numbers, *(float(number) for number in numbers)))
-
-
-def refit(problem: Problem, state: State) -> State:
-    """The classifier for the codes that predictions see, τ_λ1(ΩX̄): those of the passes know their labels.
-
-    The codes of the state are not kept.
-    """
-    codes, (target,) = problem.walk(lambda chunk: _shrunk_codes(problem, chunk, state.Omega), problem.chunks)
-    return state._replace(W=_first_classifier(problem, codes, target, state.preconditioner, REFIT_STEPS))
 
 
 def lower_codes(problem: Problem, Omega: Array, W: Array, codes: Sequence[Any]) -> Sequence[Any]:
@@ -270,11 +260,10 @@ def _first_classifier(
     codes: Sequence[Any],
     target: Array,
     preconditioner: KroneckerPreconditioner | None,
-    steps: int,
 ) -> Array:
     """W from λ2ŨYᵀ and nothing else."""
     W = zeros((target.shape[1], target.shape[0]), like=target)
-    return _lower_classifier(problem, codes, W, target, preconditioner, steps, START_DAMPING)[0]
+    return _lower_classifier(problem, codes, W, target, preconditioner, START_STEPS, START_DAMPING)[0]
 
 
 def _lower_classifier(

@@ -7,7 +7,6 @@ import os
 import warnings
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
@@ -20,7 +19,6 @@ from safetensors import SafetensorError, safe_open
 from dcadl.arrays import Array, array_namespace, as_float64, fetch, send
 from dcadl.atomic import replacing
 from dcadl.estimators.dcadl.training import TrainingSet
-from dcadl.locks import locked
 from dcadl.ops.ridge import KroneckerPreconditioner
 from dcadl.solvers.descent import BLOCKS, PassNumbers, Problem, State
 from dcadl.solvers.loop import Progress
@@ -37,16 +35,6 @@ READ_BYTES = 4_000_000
 KINDS = {"float32": "F32", "float64": "F64"}
 ARRAYS = ("Omega", "W")
 PRECONDITIONER = tuple(f"preconditioner.{name}" for name in KroneckerPreconditioner._fields)
-
-
-@contextmanager
-def reserved(path: str | os.PathLike[str] | None) -> Iterator[None]:
-    """While it lasts, no other fit writes to this checkpoint; None is nobody's."""
-    if path is None:
-        yield
-        return
-    with locked(path):
-        yield
 
 
 class Checkpoint:

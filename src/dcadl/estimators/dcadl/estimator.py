@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -10,33 +11,32 @@ import numpy as np
 from dcadl.arrays import Array, check_backend, fetch, send
 from dcadl.estimators.base import PatchClassifier, fitted_array, fitting, gaussian_atoms
 from dcadl.estimators.dcadl.by_paper import fit_by_paper
-from dcadl.estimators.dcadl.checkpoint import Checkpoint, identity_of, reserved
+from dcadl.estimators.dcadl.checkpoint import Checkpoint, identity_of
 from dcadl.estimators.dcadl.dask_input import blocks_on_cluster, check_cluster_supports
 from dcadl.estimators.dcadl.out_of_core import stored_images
 from dcadl.estimators.dcadl.stream import learn_batch
-from dcadl.estimators.dcadl.training import TrainingSet
+from dcadl.estimators.dcadl.training import TrainingSet, images_in_memory, refitted
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.fit_report import FitReport, warn_if_not_converged
+from dcadl.estimators.probabilities import temperature_left_out
 from dcadl.estimators.validation import (
     check_flag,
     check_number,
     check_option,
-    class_numbers,
-    fit_rows,
-    grid_of,
+    check_ridge,
     is_dask,
     on_disk,
     open_npy,
-    sample_weights,
 )
+from dcadl.locks import locked
 from dcadl.ops.filters import leading_filters
 from dcadl.ops.patches import atom_shape
-from dcadl.ops.ridge import from_contrasts, to_contrasts
+from dcadl.ops.ridge import from_contrasts
 from dcadl.solvers import descent
 from dcadl.solvers.budget import memory_bytes
+from dcadl.solvers.code_ridge import CodeRidge
 from dcadl.solvers.loop import Progress, iterate
 from dcadl.solvers.stream import shares
-from dcadl.solvers.walk import chunked
 
 
 class DCADL(PatchClassifier):
@@ -76,8 +76,13 @@ class DCADL(PatchClassifier):
         Stop when a pass lowers the objective by less than this share of it. 0: exactly max_iter passes.
     refit : bool, default=True
         After the last pass, fit the classifier once more, to the codes that predictions see. The codes of
-        the passes have seen their labels, which those of a new image have not. Not for solver="paper",
+        the passes have seen their labels, which those of a new image have not. It is solved exactly, or
+        where neither images nor features are few enough, to a residual of 1e-6. Not for solver="paper",
         nor in `partial_fit`.
+    refit_lam : "auto" or float, default="auto"
+        Ridge of that classifier, λ in ½‖Y − WŨ‖² + ½λ‖W‖². "auto": the one of least leave-one-out error,
+        computed exactly, where no more than 2048 images or 4096 features there are; of more images about a
+        thousand are left out, each in turn.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class; multiplies `sample_weight`.
     backend : {"numpy", "torch", "torch:cuda", "cupy"}, default="numpy"
@@ -103,6 +108,10 @@ class DCADL(PatchClassifier):
     intercept_ : ndarray (n_classes,)
         The weighted share of each class in the training labels, taken out of Y before the fit and
         added to the scores; zero for solver="paper".
+    refit_lam_ : float
+        The ridge of the refitted classifier; not kept in model files.
+    temperature_ : float
+        Of `predict_proba`; by what the refitted classifier says of training images left out.
     classes_ : ndarray (n_classes,)
         The labels, sorted.
     objective_ : ndarray (3 * n_iter_,)
@@ -149,6 +158,7 @@ class DCADL(PatchClassifier):
         max_iter: int = 50,
         tol: float = 1e-4,
         refit: bool = True,
+        refit_lam: Any = "auto",
         class_weight: Any = None,
         backend: str = "numpy",
         max_memory: Any = None,
@@ -170,6 +180,7 @@ class DCADL(PatchClassifier):
         self.max_iter = max_iter
         self.tol = tol
         self.refit = refit
+        self.refit_lam = refit_lam
         self.class_weight = class_weight
         self.backend = backend
         self.max_memory = max_memory
@@ -210,7 +221,8 @@ class DCADL(PatchClassifier):
                 saved.write_in_time(state)
             return report.after_pass(lambda model: model._keep(data, state))
 
-        with reserved(checkpoint), data.open() as (chunks, walk):
+        alone = nullcontext() if checkpoint is None else locked(checkpoint)  # no other fit writes there
+        with alone, data.open() as (chunks, walk):
             problem = descent.pose(chunks, walk, self._lams())
             begin = None if saved is None else saved.restore(problem, self.backend)
             if begin is None:
@@ -221,8 +233,8 @@ class DCADL(PatchClassifier):
                 partial(descent.step, problem), begin, max_iter=self.max_iter, tol=self.tol, watch=watch
             )
             trace = descent.objective(problem, result.state)
-            last = descent.refit(problem, result.state) if self.refit else result.state
-        self._keep(data, last)
+            found = refitted(self, data, chunks, walk, result.state.Omega) if self.refit else None
+        self._keep(data, result.state, found)
         self.objective_ = np.asarray(trace)
         self.n_iter_ = result.n_iter
         self.__dict__.pop("_stream", None)  # sums of an earlier stream
@@ -269,14 +281,7 @@ class DCADL(PatchClassifier):
         X = open_npy(X)
         if on_disk(X) or self.max_memory is not None:
             return stored_images(self, X, y, sample_weight)
-        rows, y, shape = fit_rows(self, X, y)
-        grid = grid_of(self, shape)
-        weight = sample_weights(sample_weight, self.class_weight, y, rows.dtype)
-        classes, numbers, intercept = class_numbers(y, weight, rows.dtype)
-        Y = to_contrasts(np.eye(len(classes), dtype=rows.dtype) - intercept)[numbers]
-        X, Y, s = (None if a is None else send(a, self.backend) for a in (rows, Y, weight))
-        open_chunks = partial(chunked, X, Y, s, grid, self.normalize)
-        return TrainingSet(classes, intercept, shape, grid, rows.dtype, y, weight, open_chunks)
+        return images_in_memory(self, X, y, sample_weight)
 
     def _first_atoms(self, G: Array) -> np.ndarray:
         d = G.shape[0]
@@ -286,12 +291,15 @@ class DCADL(PatchClassifier):
         more = gaussian_atoms(max(self.n_atoms - d, 0), d, self.random_state)
         return np.concatenate([leading, more])
 
-    def _keep(self, data: TrainingSet, state: descent.State) -> None:
-        """Assign what a state of the descending solver is to a model."""
+    def _keep(self, data: TrainingSet, state: descent.State, found: CodeRidge | None = None) -> None:
+        """Assign what a state of the descending solver is to a model, and the refitted classifier if any."""
         self.classes_, self.intercept_ = data.classes, data.intercept
         self.image_shape_, self.grid_ = data.image_shape, data.grid
         self.atoms_ = fitted_array(state.Omega).reshape(-1, *atom_shape(data.grid, data.image_shape))
-        self.coef_ = fitted_array(from_contrasts(fetch(state.W).T).T, data.dtype)
+        W = state.W if found is None else found.W
+        self.coef_ = fitted_array(from_contrasts(fetch(W).T).T, data.dtype)
+        if found is not None:
+            self.refit_lam_, self.temperature_ = found.lam, temperature_left_out(found, data.intercept)
 
     def _lams(self) -> tuple[float, float, float, float]:
         """λ1 to λ4 as plain numbers."""
@@ -308,6 +316,7 @@ class DCADL(PatchClassifier):
         if self.forgetting > 1:
             raise ValueError(f"forgetting must be at most 1; got {self.forgetting!r}.")
         check_flag("refit", self.refit)
+        check_ridge("refit_lam", self.refit_lam)
         check_option("solver", self.solver, ("descent", "paper"))
         check_option("init", self.init, ("gaussian", "pca"))
         check_option("overflow", self.overflow, ("spill", "recompute"))

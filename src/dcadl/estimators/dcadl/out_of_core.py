@@ -13,7 +13,7 @@ from dcadl.arrays import blas_threads
 from dcadl.estimators.dcadl.training import TrainingSet
 from dcadl.estimators.validation import class_numbers, grid_of, sample_weights, stored_rows
 from dcadl.ops.patches import Grid
-from dcadl.solvers.budget import memory_bytes, memory_plan
+from dcadl.solvers.budget import largest_system, memory_bytes, memory_plan
 from dcadl.solvers.sources import Labels, PatchCutter, StoredChunk, StoredImages
 from dcadl.solvers.spill import CodeStore, KeepingWalk
 from dcadl.solvers.walk import Chunk, SerialWalk, Walk, host_slices, threads
@@ -29,9 +29,9 @@ def stored_images(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingS
     weight = sample_weights(sample_weight, model.class_weight, y, images.dtype)
     classes, numbers, intercept = class_numbers(y, weight, images.dtype)
     labels = Labels(numbers, intercept, weight)
-    return TrainingSet(
-        classes, intercept, shape, grid, images.dtype, y, weight, partial(_parts, model, images, labels, grid)
-    )
+    parts = partial(_parts, model, images, labels, grid)
+    largest = largest_system(memory_bytes(model.max_memory))
+    return TrainingSet(classes, intercept, shape, grid, images.dtype, y, weight, parts, largest)
 
 
 @contextmanager

@@ -1,15 +1,24 @@
-"""Training data behind whichever door they came in."""
+"""Training data behind whichever door they came in, and the classifier that predictions on them use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dcadl.arrays import Array, send
+from dcadl.estimators.validation import class_numbers, fit_rows, grid_of, sample_weights
+from dcadl.ops.codes import respond, soft_threshold
 from dcadl.ops.patches import Grid
-from dcadl.solvers.walk import Chunk, Walk
+from dcadl.ops.ridge import to_contrasts
+from dcadl.solvers.code_ridge import LARGEST, CodeRidge, code_ridge
+from dcadl.solvers.walk import Chunk, Walk, chunked
+
+if TYPE_CHECKING:
+    from dcadl.estimators.dcadl.estimator import DCADL
 
 Opened = AbstractContextManager[tuple[Sequence[Chunk], Walk]]
 
@@ -25,3 +34,27 @@ class TrainingSet(NamedTuple):
     y: np.ndarray  # (n,) labels as given; empty where they stay on a cluster
     weight: np.ndarray | None  # (n,)
     open: Callable[[], Opened]
+    largest: int = LARGEST  # rows of a matrix that there is room to factor
+
+
+def images_in_memory(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
+    """Training images sent to the backend."""
+    rows, y, shape = fit_rows(model, X, y)
+    grid = grid_of(model, shape)
+    weight = sample_weights(sample_weight, model.class_weight, y, rows.dtype)
+    classes, numbers, intercept = class_numbers(y, weight, rows.dtype)
+    Y = to_contrasts(np.eye(len(classes), dtype=rows.dtype) - intercept)[numbers]
+    X, Y, s = (None if a is None else send(a, model.backend) for a in (rows, Y, weight))
+    open_chunks = partial(chunked, X, Y, s, grid, model.normalize)
+    return TrainingSet(classes, intercept, shape, grid, rows.dtype, y, weight, open_chunks)
+
+
+def refitted(model: DCADL, data: TrainingSet, chunks: Any, walk: Walk, Omega: Array) -> CodeRidge:
+    """The ridge classifier on the codes that predictions see: those of the passes know their labels."""
+    lam1 = float(model.lam1)
+    lam = None if isinstance(model.refit_lam, str) else float(model.refit_lam)
+
+    def code(P: Array) -> Array:
+        return soft_threshold(respond(P, Omega), lam1)
+
+    return code_ridge(chunks, walk, code, data.grid.p * model.n_atoms, lam, data.largest)

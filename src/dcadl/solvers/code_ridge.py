@@ -1,0 +1,269 @@
+"""The ridge classifier on codes that know no labels, the one that predictions use; λ by exact leave-one-out.
+
+    W = argmin ½Σ_j s_j‖y_j − Wf_j‖² + ½λ‖W‖²,   f_j the codes of image j in one row
+
+DCADL's refit, `PatchRidge` and `RandomAtoms` are this one regression on their codes. Which way leads to W
+depends on the number of images n, of features D = p·m, and on the room for a matrix of `largest` rows:
+
+    n small        codes of all images side by side, the n × n or the D × D system, solved
+    D ≤ largest    FᵀF summed up over the chunks, solved; λ judged by about a thousand images, each left out
+    else           conjugate gradients until the residual is at most 1e-6 of ŨYᵀ; λ from those thousand alone
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcadl.arrays import (
+    Array,
+    array_namespace,
+    as_float64,
+    blas_threads_for,
+    device_of,
+    fetch,
+    spd_solver,
+    zeros,
+)
+from dcadl.ops.codes import by_image, squared_norm
+from dcadl.ops.floors import RESIDUAL, RIDGE_DAMPING
+from dcadl.ops.leave_one_out import Gram, Rows, coefficients, gram, left_out, loss, mean_square, uses_dual
+from dcadl.ops.ridge import add_to_diagonal, block_conjugate_gradient
+from dcadl.solvers.loo_ridge import search_lam
+from dcadl.solvers.walk import Chunk, Recomputable, Walk
+
+FEW_IMAGES = 2048  # of so many, each is left out in turn
+JUDGES = 1024  # of more, about so many are, and their codes precondition conjugate gradients
+GATHERED_BYTES = 256_000_000  # codes side by side in float64, at most
+LARGEST = 4096  # rows of a matrix that is factored: 0.8 GB with the copies that this takes
+STEPS, RESTARTS = 100, 5
+
+Code = Callable[[Array], Array]  # normalised patches (b, p, d) -> codes (b, p, m)
+
+
+class CodeRidge(NamedTuple):
+    """The classifier, and what it says of images left out."""
+
+    W: Array  # (C, D) in float64
+    lam: float
+    left_out: np.ndarray  # (k, C) scores of judged images by a classifier fitted without each
+    Y: np.ndarray  # (k, C) their labels
+    weight: np.ndarray  # (k,)
+    error: float  # mean squared error of `left_out`: what λ makes least
+
+
+class _Judged(NamedTuple):
+    """Images whose codes lie side by side, rows times the roots of their weights."""
+
+    rows: Rows
+    root: Array  # (k,)
+    all: bool  # whether they are all the images
+
+
+def code_ridge(
+    chunks: Sequence[Chunk],
+    walk: Walk,
+    code: Code,
+    n_features: int,
+    lam: float | None = None,
+    largest: int = LARGEST,
+) -> CodeRidge:
+    """The classifier on `code` of the chunks' patches; λ is chosen where `lam` is None."""
+    judged, total = _gather(chunks, walk, code, n_features, largest)
+    rows = judged.rows
+    with blas_threads_for(min(rows.F.shape)):
+        own = gram(rows)
+        near = lam is None and _search(rows, own)  # λ/τ of the judged alone
+    if judged.all:
+        return _solved(judged, own, near if lam is None else lam / float(own.tau))
+    if n_features > largest:
+        return _iterated(
+            chunks, walk, code, judged, own, near * float(own.tau) if lam is None else lam, total
+        )
+    shared = _summed_gram(chunks, walk, code, total)
+    with blas_threads_for(n_features):
+        chosen = _search(rows, shared, near) if lam is None else lam / float(shared.tau)
+        return _solved(judged, shared, chosen)
+
+
+def leave_one_out_error(
+    chunks: Sequence[Chunk], walk: Walk, code: Code, n_features: int, largest: int = LARGEST
+) -> float:
+    """Mean squared leave-one-out error of the ridge classifier on these codes at its best λ.
+
+    Of many images, about a thousand are looked at, as if there were no others. Nothing is kept of them.
+    """
+    judged, _ = _gather(chunks, walk, code, n_features, largest)
+    with blas_threads_for(min(judged.rows.F.shape)):
+        shared = gram(judged.rows)
+        form = left_out(judged.rows, shared, _search(judged.rows, shared))
+    return loss(form.e, judged.rows.total)
+
+
+def judged_images(n: int, n_features: int, largest: int = LARGEST) -> tuple[int, bool]:
+    """Every how many images one is judged; and whether codes of all lie side by side."""
+    fit_in = max(1, GATHERED_BYTES // (8 * n_features))
+    if n <= min(FEW_IMAGES if n_features <= largest else largest, fit_in):
+        return 1, True
+    return -(-n // min(JUDGES, fit_in)), False
+
+
+def work_bytes(n: int, n_features: int, largest: int) -> int:
+    """Most memory that `code_ridge` takes beyond the work on a chunk."""
+    step, everything = judged_images(n, n_features, largest)
+    k = -(-n // step)
+    side = min(k, n_features) if everything or n_features > largest else n_features
+    return max(16 * k * n_features, 8 * k * n_features + 48 * side**2)
+
+
+def _gather(
+    chunks: Sequence[Chunk], walk: Walk, code: Code, n_features: int, largest: int
+) -> tuple[_Judged, float]:
+    """Codes of the judged images, and the weight of all images."""
+    _, (n, total) = walk(_count, chunks)
+    step, everything = judged_images(int(n), n_features, largest)
+    _, (parts,) = walk(partial(_every, code, step), chunks)
+    xp = array_namespace(parts[0][0])
+    F, Y = (xp.concat([part[i] for part in parts], axis=0) for i in (0, 1))
+    s, keys = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
+    used, added = _distinct(keys, s)
+    if len(used) < len(keys):
+        F, Y = (xp.take(x, xp.asarray(used, device=device_of(x)), axis=0) for x in (F, Y))
+    root = xp.asarray(np.sqrt(added), device=device_of(F))
+    if not (added == 1).all():
+        F, Y = F * root[:, None], Y * root[:, None]
+    weight = float(added.sum()) or 1.0  # those that are judged may all weigh nothing
+    return _Judged(Rows(F, Y, zeros(root.shape, root), weight), root, everything), float(total)
+
+
+def _distinct(keys: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places of images that differ, in order, and their weights; copies are one image of their added weight.
+
+    Leaving an image out must leave out all its copies: a copy that stays behind would give the answer away.
+    """
+    _, first, copy_of = np.unique(keys, return_index=True, return_inverse=True)
+    added = np.bincount(copy_of.ravel(), weights=weight)
+    order = np.argsort(first)
+    heavy = order[added[order] > 0] if added.any() else order[:1]
+    return first[heavy], added[heavy]
+
+
+def _count(chunk: Chunk) -> tuple[None, tuple[int, float]]:
+    Y, s = chunk.Y, chunk.weight
+    return None, (Y.shape[0], float(Y.shape[0] if s is None else array_namespace(s).sum(as_float64(s))))
+
+
+def _every(code: Code, step: int, chunk: Chunk) -> tuple[None, tuple[list[tuple[Any, ...]]]]:
+    """Codes, labels, weights and digests of every few images; lists add up to longer lists."""
+    P, Y, s = chunk.patches()[::step, ...], as_float64(chunk.Y)[::step, :], chunk.weight
+    weight = np.ones(Y.shape[0]) if s is None else fetch(s[::step]).astype(np.float64)
+    pairs = zip(np.ascontiguousarray(fetch(P)), np.ascontiguousarray(fetch(Y)))
+    keys = np.array([_digest(patches, y) for patches, y in pairs], np.uint64)
+    return None, ([(as_float64(by_image(code(P))), Y, weight, keys)],)
+
+
+def _digest(patches: np.ndarray, y: np.ndarray) -> int:
+    """A number that images with these patches and this label share, and no others."""
+    found = blake2b(patches.data, digest_size=8)
+    found.update(y.data)
+    return int.from_bytes(found.digest(), "little")
+
+
+def _search(rows: Rows, shared: Gram, begin: float | None = None) -> float:
+    """λ/τ of the least leave-one-out error."""
+    return search_lam(lambda lam: loss(left_out(rows, shared, lam).e, rows.total), begin)
+
+
+def _solved(judged: _Judged, shared: Gram, lam: float) -> CodeRidge:
+    """The classifier by the system's own matrix at λ/τ."""
+    floor = RIDGE_DAMPING * float(array_namespace(shared.K).linalg.trace(shared.K))  # λ may be as good as 0
+    form = left_out(judged.rows, shared, max(lam, floor))
+    W = coefficients(judged.rows, shared, form).T
+    return _said(judged, W, lam * float(shared.tau), form.e)
+
+
+def _said(judged: _Judged, W: Array, lam: float, e: Array) -> CodeRidge:
+    """The classifier with the residuals e of judged images left out, as scores."""
+    rows, root = judged.rows, fetch(judged.root)
+    Y, e, heavy = fetch(rows.Y), fetch(e), np.where(root > 0, root, 1)[:, None]
+    return CodeRidge(W, lam, (Y - e) / heavy, Y / heavy, root**2, float(np.sum(e**2)) / rows.total)
+
+
+def _summed_gram(chunks: Sequence[Chunk], walk: Walk, code: Code, total: float) -> Gram:
+    """FᵀF over all images. Sums are taken in float64: F is not centred, and λ may be 1e-5 of its mean."""
+
+    def visit(chunk: Chunk) -> tuple[None, tuple[Array, Array]]:
+        F, Y, s = as_float64(by_image(code(chunk.patches()))), as_float64(chunk.Y), chunk.weight
+        heavy = F if s is None else F * as_float64(s)[:, None]
+        return None, (heavy.T @ F, heavy.T @ Y)
+
+    _, (G, FY) = walk(visit, chunks)
+    tau = mean_square(array_namespace(G).linalg.trace(G), total)
+    return Gram(G / tau, FY, tau)
+
+
+# --- conjugate gradients ------------------------------------------------------------------------------
+#
+# (ŨŨᵀ + λI)Wᵀ = ŨYᵀ, preconditioned by the judged images as if they stood for all: their own ŨŨᵀ, as many
+# times as there are more images than they. Forty steps are usual; the preconditioner of the passes takes
+# hundreds.
+
+
+def _iterated(
+    chunks: Sequence[Chunk], walk: Walk, code: Code, judged: _Judged, own: Gram, lam: float, total: float
+) -> CodeRidge:
+    codes, (FY,) = walk(partial(_kept_codes, code), chunks)
+    rows, share = judged.rows, judged.rows.total / total
+    xp = array_namespace(FY)
+    form = left_out(rows, own, max(lam / float(own.tau), RIDGE_DAMPING))
+    precondition = _preconditioner(rows, own, lam, share)
+
+    def product(D: Array) -> Array:
+        _, (image,) = walk(partial(_code_image, D), chunks, codes)
+        return image + lam * D
+
+    W, wanted = coefficients(rows, own, form), RESIDUAL * float(xp.sqrt(squared_norm(FY)))
+    for _ in range(RESTARTS):
+        residual = FY - product(W)
+        length = float(xp.sqrt(squared_norm(residual)))
+        if length <= wanted:
+            break
+        W = block_conjugate_gradient(
+            product, W, residual, STEPS, precondition=precondition, until=0.5 * wanted
+        )
+    else:
+        warnings.warn(
+            f"The classifier solves its equations to {length / wanted * RESIDUAL:.0e} only; a larger ridge "
+            "makes them easier.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return _said(judged, W.T, lam, form.e)
+
+
+def _preconditioner(rows: Rows, own: Gram, lam: float, share: float) -> Callable[[Array], Array]:
+    """(FᵀF/share + λI)⁻¹ of the judged images, a share of all; by Woodbury's identity where they are few."""
+    if not uses_dual(rows):
+        return spd_solver(add_to_diagonal(own.K * (own.tau / share), lam))
+    inverse = spd_solver(add_to_diagonal(own.K * own.tau, lam * share))
+    return lambda R: (R - rows.F.T @ inverse(rows.F @ R)) / lam
+
+
+def _kept_codes(code: Code, chunk: Chunk) -> tuple[Recomputable, tuple[Array]]:
+    def compute() -> Array:
+        return code(chunk.patches())
+
+    U, Y, s = compute(), as_float64(chunk.Y), chunk.weight
+    heavy = Y if s is None else Y * as_float64(s)[:, None]
+    return Recomputable(U, compute), (as_float64(by_image(U)).T @ heavy,)
+
+
+def _code_image(D: Array, chunk: Chunk, U: Array) -> tuple[None, tuple[Any]]:
+    rows, s = as_float64(by_image(U)), chunk.weight
+    responses = rows @ D
+    return None, (rows.T @ (responses if s is None else responses * as_float64(s)[:, None]),)
