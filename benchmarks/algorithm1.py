@@ -37,8 +37,8 @@ def tau(U, a):
     return np.sign(U) * np.maximum(np.abs(U) - a, 0)
 
 
-def one_pass(X_bar, Y, Omega, U_bar, W, lams, rho, printed_sign=False):
-    """Lines 3-13. Y is (C, n), W is (C, m·p)."""
+def one_pass(X_bar, Y, Omega, U_bar, W, lams, rho, printed_sign=False, released_ridge=False):
+    """Lines 3-13. Y is (C, n), W is (C, m·p). The authors' release has no λ2 in line 10: `released_ridge`."""
     lam1, lam2, lam3, lam4 = lams
     m, n = Omega.shape[0], Y.shape[1]
     p = X_bar.shape[1] // n
@@ -48,8 +48,9 @@ def one_pass(X_bar, Y, Omega, U_bar, W, lams, rho, printed_sign=False):
     U_tilde = R1(U_bar, n, p)  # line 5
     U_tilde = U_tilde + sign * rho * (lam2 * W.T @ (Y - W @ U_tilde))  # line 6
     U_tilde = tau(U_tilde, rho * lam1)  # lines 7-9: the shrinkage is entrywise
-    inverse = np.linalg.inv(lam2 * U_tilde @ U_tilde.T + lam3 * np.eye(m * p))
-    W = lam2 * Y @ U_tilde.T @ inverse  # line 10
+    weight = 1.0 if released_ridge else lam2
+    inverse = np.linalg.inv(weight * U_tilde @ U_tilde.T + lam3 * np.eye(m * p))
+    W = weight * Y @ U_tilde.T @ inverse  # line 10
     U_bar = R1_inverse(U_tilde, m, p)  # line 11
     Omega = U_bar @ X_bar.T @ np.linalg.inv(X_bar @ X_bar.T + lam4 * np.eye(len(X_bar)))  # line 12
     for i in range(m):  # line 13

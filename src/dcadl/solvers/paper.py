@@ -1,4 +1,6 @@
-"""DCADL by Algorithm 1 as its authors ran it: step length ρ = 1, T + 1 passes, no promise of descent.
+"""DCADL by Algorithm 1: step length ρ = 1, T + 1 passes, no promise of descent.
+
+With the ridge λ3 in line 10 in place of the printed λ3/λ2 (`w_ridge`) a pass is that of the authors' release.
 
 Read with the errata (docs/errata.md): line 6 as printed climbs, so its sign is turned; `L` there is Y;
 line 10 needs Ũᵀ. With ρ = 1 line 4 sets U to ΩX̄, so that the codes of a pass forget those before.
@@ -30,6 +32,7 @@ class Problem(NamedTuple):
     lam3: float
     lam4: float
     rho: float
+    w_ridge: float  # of line 10: λ3/λ2 as printed, λ3 as released
     fit_atoms: Callable[[Array], Array]  # ŪX̄ᵀ -> least-squares atoms, factored once
 
 
@@ -43,12 +46,19 @@ class State(NamedTuple):
     trace: tuple[float, ...]
 
 
-def pose(P: Array, Y: Array, lams: tuple[float, float, float, float], rho: float = 1.0) -> Problem:
-    """The problem, with X̄X̄ᵀ + λ4I factored once."""
+def pose(
+    P: Array,
+    Y: Array,
+    lams: tuple[float, float, float, float],
+    rho: float = 1.0,
+    w_ridge: float | None = None,
+) -> Problem:
+    """The problem, with X̄X̄ᵀ + λ4I factored once. `w_ridge` is the ridge of line 10, λ3/λ2 if None."""
     rows = by_patch(P)
     solve = spd_solver(add_to_diagonal(as_float64(rows.T @ rows), lams[3]))
     xp = array_namespace(P)
-    return Problem(P, Y, *lams, rho, lambda B: xp.astype(solve(as_float64(B).T).T, P.dtype))
+    printed = lams[2] / lams[1] if w_ridge is None else w_ridge
+    return Problem(P, Y, *lams, rho, printed, lambda B: xp.astype(solve(as_float64(B).T).T, P.dtype))
 
 
 def start(problem: Problem, Omega: Array, W: Array) -> State:
@@ -59,7 +69,7 @@ def start(problem: Problem, Omega: Array, W: Array) -> State:
 
 def step(problem: Problem, state: State) -> State:
     """One pass of Algorithm 1."""
-    P, Y, lam1, lam2, lam3, _, rho, fit_atoms = problem
+    P, Y, lam1, lam2, _, _, rho, w_ridge, fit_atoms = problem
     Omega, W, U, A, trace = state
 
     U = U - rho * (U - A)  # line 4
@@ -67,7 +77,7 @@ def step(problem: Problem, state: State) -> State:
     U = U + rho * lam2 * as_codes(error @ W, U.shape)  # line 6, with the sign that descends
     U = soft_threshold(U, rho * lam1)  # line 8
     trace = (*trace, value(problem, Omega, W, U, A))
-    W = ridge(by_image(U), Y, lam3 / lam2).T  # line 10
+    W = ridge(by_image(U), Y, w_ridge).T  # line 10
     trace = (*trace, value(problem, Omega, W, U, A))
     Omega = clip_rows(fit_atoms(by_patch(U).T @ by_patch(P)))  # lines 12-13
     A = respond(P, Omega)

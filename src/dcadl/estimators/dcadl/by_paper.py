@@ -1,4 +1,4 @@
-"""Training by Algorithm 1 as its authors ran it."""
+"""Training by Algorithm 1, with the ridge of line 10 as printed or as released."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dcadl.estimators.dcadl.estimator import DCADL
 
 _DIVERGED = (
-    "solver='paper' has diverged: its codes grew until the ridge lam3/lam2 could not be felt beside them. "
+    "solver='paper' has diverged: its codes grew until the classifier's ridge could not be felt beside them. "
     "Lower lam2, raise lam3, or use solver='descent', which cannot climb."
 )
 
@@ -63,7 +63,9 @@ def _learn(model: DCADL, data: Training, grid: Grid, watch: Callable[[int, paper
         rng.uniform(size=(Y.shape[1], grid.p * model.n_atoms)),
     )
     there, labels, Omega, W = (send(a.astype(X.dtype), model.backend) for a in (X, Y, Omega, W))
-    problem = paper.pose(normalised_patches(there, grid, model.normalize), labels, model._lams())
+    lams = model._lams()
+    w_ridge = lams[2] if model.w_ridge == "release" else lams[2] / lams[1]
+    problem = paper.pose(normalised_patches(there, grid, model.normalize), labels, lams, w_ridge=w_ridge)
     try:
         result = iterate(
             partial(paper.step, problem),

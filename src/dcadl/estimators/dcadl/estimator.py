@@ -66,8 +66,10 @@ class DCADL(PatchClassifier):
     lam1, lam2, lam3, lam4 : float
         Sparsity of the codes; weight of the label error; ridge on the classifier; ridge on the atoms.
     solver : {"descent", "paper"}, default="descent"
-        "descent" never raises the objective. "paper" is Algorithm 1 as its authors ran it: uniform
-        start, step length 1, max_iter + 1 passes, atoms rescaled, prediction without shrinkage.
+        "descent" never raises the objective. "paper" is Algorithm 1 with what the authors' release adds to
+        it: uniform start, step length 1, max_iter + 1 passes, atoms rescaled, prediction without shrinkage.
+    w_ridge : {"paper", "release"}, default="paper"
+        Ridge of line 10 for solver="paper": λ3/λ2 as printed, or λ3, with which the authors ran it.
     init : {"gaussian", "pca"}, default="gaussian"
         First atoms of solver="descent": random directions, or the patches' principal components.
     max_iter : int, default=50
@@ -154,6 +156,7 @@ class DCADL(PatchClassifier):
         lam3: float = 0.1,
         lam4: float = 0.1,
         solver: str = "descent",
+        w_ridge: str = "paper",
         init: str = "gaussian",
         max_iter: int = 50,
         tol: float = 1e-4,
@@ -171,16 +174,10 @@ class DCADL(PatchClassifier):
         self.stride = stride
         self.image_shape = image_shape
         self.normalize = normalize
-        self.lam1 = lam1
-        self.lam2 = lam2
-        self.lam3 = lam3
-        self.lam4 = lam4
-        self.solver = solver
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.refit = refit
-        self.refit_lam = refit_lam
+        self.lam1, self.lam2, self.lam3, self.lam4 = lam1, lam2, lam3, lam4
+        self.solver, self.w_ridge, self.init = solver, w_ridge, init
+        self.max_iter, self.tol = max_iter, tol
+        self.refit, self.refit_lam = refit, refit_lam
         self.class_weight = class_weight
         self.backend = backend
         self.max_memory = max_memory
@@ -318,6 +315,7 @@ class DCADL(PatchClassifier):
         check_flag("refit", self.refit)
         check_ridge("refit_lam", self.refit_lam)
         check_option("solver", self.solver, ("descent", "paper"))
+        check_option("w_ridge", self.w_ridge, ("paper", "release"))
         check_option("init", self.init, ("gaussian", "pca"))
         check_option("overflow", self.overflow, ("spill", "recompute"))
         check_backend(self.backend)
