@@ -8,8 +8,13 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.demo
 	$(BIN)/dcadl demo
 
+# A process per core, each with a BLAS of one thread: threads of several processes would wait for each other.
+# Tests of threads set their number themselves; `make test-bits` runs with as many as there are cores.
+PARALLEL := -n logical --maxprocesses 8 --dist loadfile
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(ONE_THREAD) $(BIN)/python -m pytest $(PARALLEL)
 
 # What claims equal bits, under the kernels of more than one kind of processor. An unknown kernel would crash:
 # those of AVX-512 are run only where the processor has it.
@@ -23,12 +28,12 @@ test-lowest: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(PYTHON) .ci/lowest.py > $(VENV)-lowest/constraints.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet --constraint $(VENV)-lowest/constraints.txt --editable '.[test]'
-	$(VENV)-lowest/bin/python -m pytest
+	$(ONE_THREAD) $(VENV)-lowest/bin/python -m pytest $(PARALLEL)
 
 test-newest: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-newest
 	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --pre --editable '.[test]'
-	$(VENV)-newest/bin/python -m pytest
+	$(ONE_THREAD) $(VENV)-newest/bin/python -m pytest $(PARALLEL)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
