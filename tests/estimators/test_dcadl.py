@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from dcadl import DCADL
-from dcadl.ops.patches import patch_table
+from dcadl.ops.patches import patch_table, unit_rows
 from dcadl.ops.ridge import ridge
 
 FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 4, "tol": 0, "random_state": 0}
@@ -303,3 +303,17 @@ def test_negative_class_weights_are_refused(digits):
 def test_bad_weights_are_refused(digits, weight, message):
     with pytest.raises(ValueError, match=message):
         DCADL(**FAST).fit(*digits, sample_weight=weight)
+
+
+@pytest.mark.parametrize("init", ["gaussian", "pca"])
+def test_a_few_long_vectors_are_fitted_in_their_span_to_the_same_model(digits, monkeypatch, init):
+    """Fifty vectors of 64 values: by coordinates in their span, or as on disk, by all values."""
+    X, y = digits[0][:50].reshape(50, -1), digits[1][:50]
+    setting = {"n_atoms": 6, "patch_shape": None, "max_iter": 4, "tol": 0, "random_state": 0, "init": init}
+    in_span = DCADL(**setting).fit(X, y)
+    whole = DCADL(**setting, max_memory="1GB").fit(X, y)
+
+    spans = np.linalg.lstsq(unit_rows(X).T, in_span.atoms_.T, rcond=None)[1]
+    np.testing.assert_allclose(spans, 0, atol=1e-12)
+    np.testing.assert_allclose(in_span.decision_function(X), whole.decision_function(X), atol=1e-6)
+    np.testing.assert_allclose(in_span.objective_[2:], whole.objective_[2:], rtol=1e-8)

@@ -60,3 +60,6 @@ WHITENER_RANK = 1e-4
 
 # Where conjugate gradients for the last classifier end: length of the residual as a share of the right side.
 RESIDUAL = 1e-6
+
+# Share of the largest eigenvalue below which a direction of a few long patches is rounding, and left out.
+SPAN_FLOOR = 1e-10

@@ -223,7 +223,7 @@ class DCADL(PatchClassifier):
             problem = descent.pose(chunks, walk, self._lams())
             begin = None if saved is None else saved.restore(problem, self.backend)
             if begin is None:
-                Omega = send(self._first_atoms(problem.G).astype(data.dtype), self.backend)
+                Omega = send(self._first_atoms(data, problem.G).astype(data.dtype), self.backend)
                 begin = Progress(descent.start(problem, Omega))
             report.passes_done_before(begin.n_iter)
             result = iterate(
@@ -280,10 +280,11 @@ class DCADL(PatchClassifier):
             return stored_images(self, X, y, sample_weight)
         return images_in_memory(self, X, y, sample_weight)
 
-    def _first_atoms(self, G: Array) -> np.ndarray:
+    def _first_atoms(self, data: TrainingSet, G: Array) -> np.ndarray:
         d = G.shape[0]
         if self.init == "gaussian":
-            return gaussian_atoms(self.n_atoms, d, self.random_state)
+            drawn = gaussian_atoms(self.n_atoms, data.grid.d, self.random_state)
+            return drawn if data.basis is None else drawn @ data.basis
         leading = leading_filters(fetch(G), min(self.n_atoms, d))
         more = gaussian_atoms(max(self.n_atoms - d, 0), d, self.random_state)
         return np.concatenate([leading, more])
@@ -292,7 +293,8 @@ class DCADL(PatchClassifier):
         """Assign what a state of the descending solver is to a model, and the refitted classifier if any."""
         self.classes_, self.intercept_ = data.classes, data.intercept
         self.image_shape_, self.grid_ = data.image_shape, data.grid
-        self.atoms_ = fitted_array(state.Omega).reshape(-1, *atom_shape(data.grid, data.image_shape))
+        Omega = fetch(state.Omega) if data.basis is None else fetch(state.Omega) @ data.basis.T
+        self.atoms_ = fitted_array(Omega).reshape(-1, *atom_shape(data.grid, data.image_shape))
         W = state.W if found is None else found.W
         self.coef_ = fitted_array(from_contrasts(fetch(W).T).T, data.dtype)
         if found is not None:

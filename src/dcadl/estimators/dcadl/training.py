@@ -11,9 +11,10 @@ import numpy as np
 
 from dcadl.arrays import Array, send
 from dcadl.estimators.validation import class_numbers, fit_rows, grid_of, sample_weights
-from dcadl.ops.codes import respond, soft_threshold
-from dcadl.ops.patches import Grid
+from dcadl.ops.codes import by_patch, respond, soft_threshold
+from dcadl.ops.patches import Grid, normalised_patches
 from dcadl.ops.ridge import to_contrasts
+from dcadl.ops.span import span_of
 from dcadl.solvers.code_ridge import LARGEST, CodeRidge, code_ridge
 from dcadl.solvers.walk import Chunk, Walk, chunked
 
@@ -35,6 +36,7 @@ class TrainingSet(NamedTuple):
     weight: np.ndarray | None  # (n,)
     open: Callable[[], Opened]
     largest: int = LARGEST  # rows of a matrix that there is room to factor
+    basis: np.ndarray | None = None  # (d, r) what patches and atoms are coordinates in, where not of pixels
 
 
 def images_in_memory(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
@@ -44,9 +46,14 @@ def images_in_memory(model: DCADL, X: Any, y: Any, sample_weight: Any) -> Traini
     weight = sample_weights(sample_weight, model.class_weight, y, rows.dtype)
     classes, numbers, intercept = class_numbers(y, weight, rows.dtype)
     Y = to_contrasts(np.eye(len(classes), dtype=rows.dtype) - intercept)[numbers]
+    dtype, basis, where = rows.dtype, None, (grid, model.normalize)
+    if len(rows) * grid.p < grid.d:  # atoms lie in the span of the patches: n·p values long, not d
+        Z, basis = span_of(by_patch(normalised_patches(rows, grid, model.normalize)))
+        r = Z.shape[1]
+        rows, where = Z.reshape(len(rows), -1), (Grid((1, grid.p * r, 1), (1, r), (1, r)), None)
     X, Y, s = (None if a is None else send(a, model.backend) for a in (rows, Y, weight))
-    open_chunks = partial(chunked, X, Y, s, grid, model.normalize)
-    return TrainingSet(classes, intercept, shape, grid, rows.dtype, y, weight, open_chunks)
+    open_chunks = partial(chunked, X, Y, s, *where)
+    return TrainingSet(classes, intercept, shape, grid, dtype, y, weight, open_chunks, basis=basis)
 
 
 def refitted(model: DCADL, data: TrainingSet, chunks: Any, walk: Walk, Omega: Array) -> CodeRidge:
