@@ -74,6 +74,6 @@ def on_post_build(config: Any) -> None:
     from dcadl.bench.report import write_report
 
     with tempfile.TemporaryDirectory() as folder:
-        write_report(HERE / "results" / "records.jsonl", Path(folder))
+        write_report(HERE / "results" / "records.jsonl", Path(folder), tuned=HERE / "results" / "tuned.toml")
         page = (Path(folder) / "index.html").read_bytes()
     (Path(config["site_dir"]) / "results" / "all.html").write_bytes(page)

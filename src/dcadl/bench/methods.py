@@ -11,6 +11,7 @@ GROUPS = {
     "published": "Published methods, our implementations",
     "outsiders": "What else one would try",
 }
+UNLEARNED = "-unlearned"  # how labels of such rows end
 ESTIMATORS, CONTROLS, OUTSIDERS = "dcadl.estimators", "dcadl.bench.controls", "dcadl.bench.outsiders"
 
 
@@ -68,6 +69,11 @@ def method_names() -> list[str]:
 def find_class(name: str) -> type:
     """The class of that name."""
     return getattr(import_module(method(name).home), name)
+
+
+def row_group(label: str, name: str) -> str:
+    """Of a method; the same method with atoms nobody learned is a control."""
+    return "controls" if label.endswith(UNLEARNED) else method(name).group
 
 
 def row_title(label: str, name: str) -> str:

@@ -30,7 +30,7 @@ class Run(NamedTuple):
 
     def head(self) -> records.Record:
         """What its record is known by."""
-        label, method, params, group, source = self.setting
+        label, method, params, group, source, _ = self.setting
         shared = {"label": label, "method": method, "params": params, "group": group, "source": source}
         return {"dataset": self.dataset, "seed": self.seed, **shared}
 
@@ -51,12 +51,16 @@ def planned_runs(
     *,
     ablations: bool = False,
     tuned: dict[str, Any] | None = None,
+    searches: dict[str, Any] | None = None,
 ) -> list[Run]:
-    """Every run, seed by seed: an interrupted benchmark has complete pairs."""
+    """Every run, seed by seed: an interrupted benchmark has complete pairs.
+
+    `tuned` holds parameters by data set, label and seed; `searches` how many candidates there were.
+    """
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1; got {repeats}.")
     return [
-        Run(name, with_tuned(setting, tuned or {}, name, seed), seed)
+        Run(name, with_tuned(setting, tuned or {}, name, seed, searches), seed)
         for name, rows in rows_of(datasets, methods, ablations=ablations).items()
         for seed in range(repeats)
         for setting in rows
@@ -116,6 +120,7 @@ class _Spent:
 def _outcome(run: Run, threads: int | None) -> dict[str, Any]:
     model = build(run.setting, run.seed)
     outcome = measure(model, fold(load_dataset(run.dataset), run.seed), threads)
+    outcome["candidates"] = outcome["candidates"] or run.setting.candidates
     # Pictures come from the first seed; of the others thousands of places would only fill the file.
     shown: dict[str, Any] = {"atoms": packed_atoms(model)} if run.seed == 0 else {"atoms": None, "errors": []}
     return outcome | shown

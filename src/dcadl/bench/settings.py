@@ -22,6 +22,7 @@ class Setting(NamedTuple):
     params: dict[str, Any]
     group: str = "table"  # or "ablation"
     source: str = "paper"  # or "tuned"
+    candidates: int | None = None  # that tuned parameters were chosen from
 
 
 @cache
@@ -116,15 +117,19 @@ def read_tuned(path: str | Path, table: str = "tuned") -> dict[str, Any]:
     return chosen
 
 
-def with_tuned(setting: Setting, tuned: dict[str, Any], name: str, seed: int) -> Setting:
+def with_tuned(
+    setting: Setting, tuned: dict[str, Any], name: str, seed: int, searches: dict[str, Any] | None = None
+) -> Setting:
     """The setting with what was chosen inside this seed's own training split, where there is such a choice.
 
-    Another seed's choice would not do: its training rows may be test rows here.
+    Another seed's choice would not do: its training rows may be test rows here. `searches` knows from how
+    many candidates it was chosen.
     """
     chosen = tuned.get(name, {}).get(setting.label, {}).get(f"seed{seed}")
     if not chosen:  # no search, or no time for one
         return setting
-    return setting._replace(params=setting.params | chosen, source="tuned")
+    how = (searches or {}).get(name, {}).get(setting.label, {}).get(f"seed{seed}", {})
+    return setting._replace(params=setting.params | chosen, source="tuned", candidates=how.get("candidates"))
 
 
 def _read_toml(name: str) -> dict[str, Any]:

@@ -50,8 +50,10 @@ def bench(
 
     with clean_exit():
         _check_folder(output)
-        chosen = read_tuned(tuned) if tuned else None
-        runs = planned_runs(_present(dataset), methods, repeats, ablations=ablations, tuned=chosen)
+        chosen, how = (read_tuned(tuned), read_tuned(tuned, "searches")) if tuned else (None, None)
+        runs = planned_runs(
+            _present(dataset), methods, repeats, ablations=ablations, tuned=chosen, searches=how
+        )
         options = Options(threads or _cores(), jobs, None if cap is None else 60 * cap, retry_failed)
         with _LiveTable(runs, output) as table:
             run_all(runs, output, options, table.watch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,8 @@ from dcadl.bench.report.summary import DatasetSummary, Row
 
 PAIRS = 6
 RANGE = (1e-4, 1e3)  # of the convergence chart: a start at 10¹⁸ would leave all other lines flat
-UNLEARNED = "RandomAtoms"
-KINDS = {UNLEARNED: "random", "PCAAtoms": "principal"}  # of atoms; others are learned
-STARTED_FROM = "DCADL"  # its first atoms are those of RandomAtoms under the same seed
+KINDS = {"RandomAtoms": "random", "PCAAtoms": "principal"}  # of atoms; others are learned
+STARTS = {"LOOADL": "LOOADL-unlearned", "DCADL": "RandomAtoms"}  # rows whose atoms are another's first ones
 LEAST_ERROR = 0.02  # per cent, drawn where there was none: a logarithm has no zero
 TIMES = {
     "test_batch_s": "Time to classify an image, end to end",
@@ -54,18 +54,21 @@ def not_drawn(summary: DatasetSummary) -> list[str]:
 
 
 def atom_sheets(summary: DatasetSummary) -> list[tuple[str, str, str]]:
-    """Name, picture, and number and kind of the atoms of each row that has some to show."""
+    """Name, picture, and number and kind of the atoms of each row that has some to show.
+
+    Atoms that were learned stand first, each beside those that they started from.
+    """
     packed = {row.label: found for row in summary.rows if (found := _packed(row))}
+    order = list(dict.fromkeys([*chain.from_iterable(STARTS.items()), *packed]))
+    began = {start: label for label, start in STARTS.items() if _began_alike(packed, summary, label, start)}
     sheets = []
-    after = {UNLEARNED: STARTED_FROM}  # the atoms that were learned stand beside those they started from
-    for row in sorted(summary.rows, key=lambda row: after.get(row.label, row.label) != STARTED_FROM):
-        if row.label in packed:
-            tiles = unpacked_atoms(packed[row.label])
-            learned = row.records[0]["params"].get("learn", True)
-            kind = KINDS.get(row.method, "learned" if learned else "unlearned")
-            began = row.label == UNLEARNED and _began_alike(packed, summary)
-            what = f"{len(tiles)} {kind} filters" + (f", which {STARTED_FROM} started from" if began else "")
-            sheets.append((row.name, data_uri(sheet(tiles)), what))
+    for row in sorted((r for r in summary.rows if r.label in packed), key=lambda r: order.index(r.label)):
+        tiles = unpacked_atoms(packed[row.label])
+        learned = row.records[0]["params"].get("learn", True)
+        kind = KINDS.get(row.method, "learned" if learned else "unlearned")
+        other = summary.row(began[row.label]) if row.label in began else None
+        where = f", which {other.name} started from" if other else ""
+        sheets.append((row.name, data_uri(sheet(tiles)), f"{len(tiles)} {kind} filters{where}"))
     return sheets
 
 
@@ -73,13 +76,13 @@ def _packed(row: Row) -> dict[str, Any] | None:
     return next((r["atoms"] for r in row.records if r.get("atoms")), None)
 
 
-def _began_alike(packed: dict[str, dict[str, Any]], summary: DatasetSummary) -> bool:
-    """Whether DCADL's atoms began as these random ones: as many, as large, drawn from the same seed."""
-    own = summary.row(STARTED_FROM)
-    if own is None or STARTED_FROM not in packed:
+def _began_alike(packed: dict[str, Any], summary: DatasetSummary, label: str, start: str) -> bool:
+    """Whether a row's atoms began as those of another: as many, as large, drawn from the same seed."""
+    own, other = summary.row(label), summary.row(start)
+    if own is None or other is None or not {label, start} <= set(packed):
         return False
-    init = own.records[0]["params"].get("init", find_class(STARTED_FROM)().get_params().get("init"))
-    return init == "gaussian" and packed[STARTED_FROM]["shape"] == packed[UNLEARNED]["shape"]
+    init = own.records[0]["params"].get("init", find_class(own.method)().get_params().get("init"))
+    return init in (None, "gaussian") and packed[label]["shape"] == packed[start]["shape"]
 
 
 def confused_pairs(summary: DatasetSummary, row: Row) -> list[dict[str, Any]]:

@@ -4,57 +4,70 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from dcadl.bench.methods import METHODS, method
+from dcadl.bench.methods import method
 from dcadl.bench.report.cells import duration_text
-from dcadl.bench.report.curves import learning_curves
+from dcadl.bench.report.curves import by_images, family_title
 from dcadl.bench.report.summary import DatasetSummary, Row, paired_difference
 
 NEAR = 1.0  # points of accuracy that one gives up for speed
 OURS = "ours"
 CONTROLS = ("RandomAtoms", "PCAAtoms", "PatchRidge")  # of DCADL: they see the same patches
+UNLEARNED = {"LOOADL": "unlearned ones", "LOOADL-8": "unlearned ones where there are eight"}
 
 
 def findings(summaries: list[DatasetSummary]) -> list[str]:
     """Who wins where, what learned atoms are worth, few images, speed: only what the records bear out."""
     ranked = [summary for summary in summaries if any(row.ranked for row in summary.rows)]
-    sentences = [_winners(ranked), _worth_of_learning(ranked), _few_images(summaries), _speed(ranked)]
+    sentences = [
+        _winners(ranked),
+        _worth_of_learning(
+            ranked, "LOO-ADL", [(label, f"{label}-unlearned", UNLEARNED[label]) for label in UNLEARNED]
+        ),
+        _worth_of_learning(ranked, "DCADL", [("DCADL", label, method(label).title) for label in CONTROLS]),
+        _few_images(ranked),
+        _speed(ranked),
+    ]
     return [sentence for sentence in sentences if sentence]
 
 
 def _winners(summaries: list[DatasetSummary]) -> str:
-    """Others' wins first, then ours."""
-    where: dict[str, list[str]] = defaultdict(list)
+    """Others' wins first, with what of ours ties; then ours."""
+    others: dict[str, list[str]] = defaultdict(list)
+    ours: dict[str, list[str]] = defaultdict(list)
     for summary in summaries:
-        where[_top(summary).name].append(summary.title)
-    names = {method(name).title for name in METHODS if method(name).group == OURS}
-    others = {name: sets for name, sets in where.items() if not any(name.startswith(n) for n in names)}
-    ours = {name: sets for name, sets in where.items() if name not in others}
-    said = [f"{name} has the highest mean on {_listed(sets)}" for name, sets in (others | ours).items()]
+        top = _top(summary)
+        ties = [row.name for row in summary.rows if row.group == OURS and row.label in summary.best]
+        tied = f" ({_listed(ties)} within one standard error)" if ties and top.group != OURS else ""
+        (ours if top.group == OURS else others)[top.name].append(summary.title + tied)
+    said = [
+        f"{name} has the highest mean on {_listed(sets)}" for name, sets in [*others.items(), *ours.items()]
+    ]
     return "; ".join(said) + "." if said else ""
 
 
-def _worth_of_learning(summaries: list[DatasetSummary]) -> str:
-    """DCADL against the controls that see the same patches: its worst and its best data set."""
+def _worth_of_learning(summaries: list[DatasetSummary], name: str, pairs: list[tuple[str, str, str]]) -> str:
+    """Learned atoms against others, label by label: the worst and the best data set of each pair."""
     parts = []
-    for label in CONTROLS:
-        pairs = [(s.title, s.row("DCADL"), s.row(label)) for s in summaries]
-        gaps = {title: gap for title, own, control in pairs if (gap := _gap(own, control)) is not None}
+    for learned, other, words in pairs:
+        found = [(summary.title, summary.row(learned), summary.row(other)) for summary in summaries]
+        gaps = {title: gap for title, own, control in found if (gap := _gap(own, control)) is not None}
         if gaps:
-            parts.append(f"{_range(gaps)} over {method(label).title}")
-    return f"DCADL's learned atoms are worth {_listed(parts)}." if parts else ""
+            parts.append(f"{_range(gaps)} over {words}")
+    return f"{name}'s learned atoms are worth {_listed(parts)}." if parts else ""
 
 
 def _few_images(summaries: list[DatasetSummary]) -> str:
-    """Who leads with the fewest images of each class, and the best method of others there."""
+    """Who leads with the fewest images of each class, and the next method there."""
     parts = []
-    for curves in learning_curves(summaries):
-        fewest = curves.images[0]
-        there = {line.name: line for line in curves.lines if line.images[0] == fewest and line.ranked}
-        if len(there) > 1:
-            first, second = sorted(there.values(), key=lambda line: line.errors[0])[:2]
+    for found in by_images(summaries).values():
+        fewest, summary = next(iter(found.items()))
+        first = _top(summary)
+        others = [row for row in summary.rows if row.ranked and row.method != first.method]
+        if others:
+            second = max(others, key=lambda row: row.mean("accuracy") or 0.0)
             parts.append(
-                f"with {fewest} images of each class on {curves.title}, {first.name} errs in "
-                f"{first.errors[0]:.1f} % and {second.name}, the next, in {second.errors[0]:.1f} %"
+                f"with {fewest} images of each class on {family_title(summary)}, {first.name} errs in "
+                f"{_error(first):.1f} % and {second.name}, the next method, in {_error(second):.1f} %"
             )
     return _sentence("; ".join(parts))
 
@@ -78,6 +91,10 @@ def _top(summary: DatasetSummary) -> Row:
     return max((row for row in summary.rows if row.ranked), key=lambda row: row.mean("accuracy") or 0.0)
 
 
+def _error(row: Row) -> float:
+    return 100 * (1 - (row.mean("accuracy") or 0.0))
+
+
 def _gap(own: Row | None, control: Row | None) -> float | None:
     """Paired difference in points, where both are ranked."""
     if own is None or control is None or not (own.ranked and control.ranked):
@@ -88,7 +105,7 @@ def _gap(own: Row | None, control: Row | None) -> float | None:
 
 def _range(gaps: dict[str, float]) -> str:
     low, high = min(gaps, key=lambda t: gaps[t]), max(gaps, key=lambda t: gaps[t])
-    ends = [f"{gaps[title]:+.1f} points ({title})" for title in dict.fromkeys((low, high))]
+    ends = [f"{round(gaps[title], 1) + 0.0:+.1f} points ({title})" for title in dict.fromkeys((low, high))]
     return " to ".join(ends)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from dcadl.bench.methods import GROUPS, method, row_title
+from dcadl.bench.methods import GROUPS, row_group, row_title
 from dcadl.bench.records import Record
 from dcadl.bench.settings import ablation_grid, benchmark_config, dataset_config
 
@@ -55,16 +55,17 @@ class Row(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Name, atoms, and for how many seeds parameters were tuned."""
+        """Name, atoms, for how many seeds parameters were tuned, and the best of how many they are."""
         tuned, n = sum(r.get("source") == "tuned" for r in self.records), len(self.records)
         how = ["tuned" if tuned == n else f"tuned in {tuned} of {n}"] if tuned else []
+        how += [f"best of {self.candidates}"] if (self.candidates or 0) > 1 else []
         notes = [f"{self.atoms} atoms"] * (self.atoms is not None) + how
         return f"{self.name} ({', '.join(notes)})" if notes else self.name
 
     @property
     def group(self) -> str:
         """Ours, control, published or outsider."""
-        return method(self.method).group
+        return row_group(self.label, self.method)
 
     @property
     def ranked(self) -> bool:

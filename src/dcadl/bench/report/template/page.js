@@ -209,12 +209,14 @@
   }
 
   function apart(tags) {
-    // how far to shift each name down so that it covers no other: the lowest names move first
+    // how far to shift each name down so that it covers no other name or point: the highest are placed first
     const placed = [], order = tags.map((_tag, i) => i).sort((i, j) => tags[i].y - tags[j].y);
     const shifts = Array(tags.length).fill(0);
     for (const i of order) {
       const { x, y, text } = tags[i], width = 7 * text.length + 12;
-      const hit = (at) => placed.some((p) => Math.abs(p.y - at) < 13 && p.x < x + width && x < p.x + p.width);
+      const onName = (at) => placed.some((p) => Math.abs(p.y - at) < 13 && p.x < x + width && x < p.x + p.width);
+      const onPoint = (at) => tags.some((t, k) => k !== i && Math.abs(t.y - at) < 11 && x - 6 < t.x && t.x - 6 < x + width);
+      const hit = (at) => onName(at) || onPoint(at);
       const shift = [0, -7, 7, -13, 13, -20, 20, -27, 27, -34, 34].find((d) => !hit(y + d)) ?? 0;
       placed.push({ x, y: y + shift, width });
       shifts[i] = shift;
