@@ -62,6 +62,17 @@ def load(path: str | os.PathLike[str]) -> Any:
         return Pipeline(list(zip(_step_names(header["steps"]), (features, classifier))))
 
 
+def load_classifier(path: str | os.PathLike[str]) -> Classifier:
+    """The classifier in the file at `path`; one behind a feature pyramid is refused."""
+    model = load(path)
+    if features_of(model) is not None:
+        raise ValueError(
+            f"{path} makes features with SpatialPyramid before it classifies: it predicts and is evaluated, "
+            "but can be neither explained nor drawn nor exported nor served."
+        )
+    return model
+
+
 def classifier_of(model: Any) -> Any:
     """The classifier at the end of a pipeline, or the model itself."""
     return model[-1] if isinstance(model, Pipeline) else model

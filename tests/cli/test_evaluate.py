@@ -164,3 +164,16 @@ def test_pictures_of_two_sizes_do_not_suit_a_model_of_features(refused, tmp_path
         Image.new("L", (side, side)).save(tmp_path / "data" / str(side) / "a.png")
 
     assert "not on pictures" in refused("evaluate", tmp_path / "m", tmp_path / "data")
+
+
+def test_probabilities_are_judged_too(call, tmp_path, model, folder):
+    result = call("evaluate", model, folder, "--json", "--plot", tmp_path / "judged.png")
+
+    found = json.loads(result.stdout)
+    gaps = np.subtract(found["reliability"]["confidence"], found["reliability"]["accuracy"])
+    weights = np.divide(found["reliability"]["counts"], found["samples"])
+    assert found["calibration_error"] == pytest.approx(np.abs(gaps) @ weights)
+    assert found["coverage"]["share"][-1] == 1
+    assert found["coverage"]["accuracy"][-1] == pytest.approx(found["accuracy"])
+    assert (tmp_path / "judged.png").stat().st_size > 10_000
+    assert "calibration error: " in call("evaluate", model, folder).stdout

@@ -216,3 +216,44 @@ def test_labels_are_written_to_a_file(call, tmp_path, model, pictures, ending):
 
 def test_labels_are_never_written_over_a_picture_or_in_another_form(refused, tmp_path, model, pictures):
     assert "must end in .csv or .jsonl" in refused("predict", model, *pictures, "-o", pictures[0])
+
+
+def test_probabilities_are_the_librarys(call, model, pictures, arrays):
+    found = json.loads(call("predict", model, *pictures, "--json").stdout)
+
+    expected = dcadl.load(model).predict_proba(arrays[0].astype(np.float32) / np.float32(255)).max(axis=1)
+    np.testing.assert_allclose([row["probability"] for row in found], expected, atol=1e-4)
+    assert "probability" in call("predict", model, pictures[0]).stdout
+
+
+def test_what_is_less_probable_than_asked_for_is_unsure(call, tmp_path, model, pictures):
+    plain = json.loads(call("predict", model, *pictures, "--json").stdout)
+    least = sorted(row["probability"] for row in plain)[len(plain) // 2]
+    words = ("--reject", least, "--json", "--sort-into", tmp_path / "sorted")
+
+    found = json.loads(call("predict", model, *pictures, *words).stdout)
+
+    sure = [row["probability"] >= least for row in plain]
+    assert 0 < sum(sure) < len(sure)
+    assert [row["label"] != "unsure" for row in found] == sure
+    assert [row["leading"] for row in found] == [row["label"] for row in plain]
+    assert len(list((tmp_path / "sorted" / "unsure").iterdir())) == sum(not s for s in sure)
+
+
+def test_a_model_without_probabilities_cannot_reject(refused, call, tmp_path, folder, pictures):
+    words = ("--method", "dpl", "--atoms", 4, "--param", "max_iter=2", "--no-probabilities")
+    call("fit", folder, "-o", tmp_path / "m", *words)
+
+    assert "has none" in refused("predict", tmp_path / "m", pictures[0], "--reject", 0.9)
+
+
+def test_reject_must_be_a_probability(refused, model, pictures):
+    assert "--reject must be" in refused("predict", model, pictures[0], "--reject", 90)
+
+
+def test_a_class_called_unsure_is_not_mistaken_for_the_answer(refused, tmp_path, arrays, pictures):
+    images, labels = arrays
+    named = np.where(labels == "down", "unsure", labels)
+    dcadl.PatchRidge(patch_shape=6).fit(images / 255, named).save(tmp_path / "m")
+
+    assert "a class of" in refused("predict", tmp_path / "m", *pictures, "--reject", 0.5)

@@ -20,15 +20,15 @@ def card(
 ) -> None:
     """Write a model card: data, classes, parameters, accuracy, calibration, filters, limits, licences."""
     with clean_exit():
-        from dcadl import load
         from dcadl.atomic import write_atomically
         from dcadl.deploy.card import as_html, measure
         from dcadl.deploy.card import card as write
+        from dcadl.model_files import load_classifier
 
         if output.suffix not in (".md", ".html"):
             raise ValueError(f"--output must end in .md or .html; got {output.name}.")
         refuse_overwrites({"--output": output}, {"MODEL": model})
-        loaded = load(model)
+        loaded = load_classifier(model)
         measured = None
         if data is not None:
             samples = read_for(loaded, data)

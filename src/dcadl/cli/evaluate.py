@@ -23,6 +23,7 @@ from dcadl.cli.read import (
 from dcadl.cli.terminal import cell, clean_exit, say
 
 ROWS_SHOWN = 20
+SURE = 0.9
 
 
 class Evaluation(NamedTuple):
@@ -31,6 +32,8 @@ class Evaluation(NamedTuple):
     classes: Any  # (C,) names
     confusion: Any  # (C, C) true class in rows, predicted in columns
     seconds: float  # of prediction
+    confidence: Any = None  # (n,) probability of each answer, where the model has probabilities
+    right: Any = None  # (n,) whether it was right
 
     @property
     def n(self) -> int:
@@ -41,6 +44,15 @@ class Evaluation(NamedTuple):
     def accuracy(self) -> float:
         """Share of samples named rightly."""
         return float(np.trace(self.confusion) / self.n)
+
+    @property
+    def calibration_error(self) -> float | None:
+        """How far probabilities and accuracy lie apart; None without probabilities."""
+        from dcadl.deploy.calibration import expected_calibration_error
+
+        if self.confidence is None:
+            return None
+        return expected_calibration_error(self.confidence, self.right)
 
 
 def evaluate(
@@ -56,10 +68,14 @@ def evaluate(
     max_pixels: MaxPixels = None,
     max_bytes: MaxBytes = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Write the confusion matrix to this picture (.png, .pdf, .svg).")
+        Path | None,
+        typer.Option(
+            help="Draw confusions, and where there are probabilities how honest they are, into this picture "
+            "(.png, .pdf, .svg)."
+        ),
     ] = None,
 ) -> None:
-    """Measure a model's accuracy on labelled data, class by class."""
+    """Measure a model on labelled data: accuracy class by class, and how far its probabilities are right."""
     with clean_exit():
         refuse_overwrites({"--plot": plot}, {"MODEL": model, "DATA": data_path(data)})
         if plot is not None:
@@ -67,10 +83,9 @@ def evaluate(
         limits = Limits(max_pixels, max_bytes)
         evaluation = evaluate_model(model, data, skip=skip_unreadable, limits=limits)
         if plot is not None:
-            from dcadl.cli.pictures import confusion_picture, write_figure
+            from dcadl.cli.pictures import evaluation_picture, write_figure
 
-            title = f"{evaluation.accuracy:.2%} right"
-            write_figure(confusion_picture(evaluation.confusion, evaluation.classes, title), plot)
+            write_figure(evaluation_picture(evaluation), plot)
         show = _json if as_json else _table
         show(evaluation)
 
@@ -91,7 +106,11 @@ def evaluate_model(path: Path, data: str, *, skip: bool = False, limits: Limits 
     start = perf_counter()
     predicted = model.predict(samples.X[test]).astype(str)
     seconds = perf_counter() - start
-    return Evaluation(classes, confusion_matrix(samples.y[test], predicted, labels=classes), seconds)
+    confusion = confusion_matrix(samples.y[test], predicted, labels=classes)
+    if not hasattr(model, "predict_proba"):
+        return Evaluation(classes, confusion, seconds)
+    confidence = model.predict_proba(samples.X[test]).max(axis=1)
+    return Evaluation(classes, confusion, seconds, confidence, predicted == samples.y[test])
 
 
 def _rows(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -118,9 +137,37 @@ def _json(evaluation: Evaluation) -> None:
                 "seconds": evaluation.seconds,
                 "classes": _rows(evaluation),
                 "confusion": evaluation.confusion.tolist(),
+                **_honesty(evaluation),
             },
             ensure_ascii=False,
         )
+    )
+
+
+def _honesty(evaluation: Evaluation) -> dict[str, Any]:
+    """Calibration error, reliability bins, and accuracy of the surest answers; nothing without them."""
+    from dcadl.deploy.calibration import accuracy_by_coverage, reliability
+
+    if evaluation.confidence is None:
+        return {}
+    bins = reliability(evaluation.confidence, evaluation.right)
+    coverage, accuracy = accuracy_by_coverage(evaluation.confidence, evaluation.right)
+    steps = np.unique(np.ceil(np.linspace(0.05, 1, 20) * evaluation.n).astype(int)) - 1
+    return {
+        "calibration_error": evaluation.calibration_error,
+        "reliability": {name: values.tolist() for name, values in bins._asdict().items()},
+        "coverage": {"share": coverage[steps].tolist(), "accuracy": accuracy[steps].tolist()},
+    }
+
+
+def _sure_line(evaluation: Evaluation) -> str:
+    """What `dcadl predict --reject` would answer."""
+    sure = evaluation.confidence >= SURE
+    if not sure.any():
+        return f"no answer is {SURE:.0%} sure"
+    right = evaluation.right[sure].mean()
+    return (
+        f"{sure.mean():.1%} of the answers are at least {SURE:.0%} sure, and {right:.1%} of those are right"
     )
 
 
@@ -141,3 +188,8 @@ def _table(evaluation: Evaluation) -> None:
         console.print(f"the {len(shown)} worst of {len(rows)} classes; --json has all")
     per_image = evaluation.seconds / evaluation.n * 1e6
     console.print(f"accuracy: {evaluation.accuracy:.2%} of {evaluation.n} samples ({per_image:.0f} µs each)")
+    if evaluation.confidence is not None:
+        console.print(
+            f"calibration error: {evaluation.calibration_error:.1%} "
+            f"(how far probabilities and shares of right answers lie apart); {_sure_line(evaluation)}"
+        )

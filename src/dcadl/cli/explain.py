@@ -23,8 +23,8 @@ def explain(
 ) -> None:
     """Draw where in pictures the evidence for their two leading classes lies, and which atoms gave it."""
     with clean_exit():
-        from dcadl import load
         from dcadl.cli.pictures import write_figure
+        from dcadl.model_files import load_classifier
         from dcadl.plot import EvidenceDisplay
 
         check_picture(output)
@@ -32,7 +32,7 @@ def explain(
         if len(files) > MOST:
             raise ValueError(f"at most {MOST} pictures are explained on one page; got {len(files)}.")
         refuse_overwrites({"--output": output}, {"MODEL": model, **{str(file): file for file in files}})
-        loaded = load(model)
+        loaded = load_classifier(model)
         X = read_pictures(files, image_form(loaded, model), max_pixels)
         explanation = loaded.explain(X)
         write_figure(EvidenceDisplay(explanation).plot().figure_, output)

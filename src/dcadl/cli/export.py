@@ -59,14 +59,14 @@ def export(
 ) -> None:
     """Write a model as something that runs without Python."""
     with clean_exit():
-        from dcadl import load
+        from dcadl.model_files import load_classifier
 
         if onnx is None and c is None and web is None:
             raise ValueError("nothing to write: give --onnx FILE, --c FILE.h or --web FILE.html.")
         if int8 and (c is None or data is None):
             raise ValueError("--int8 is for --c, and needs --data DATA to measure its loss of accuracy on.")
         refuse_overwrites({"--onnx": onnx, "--c": c, "--web": web}, {"MODEL": model})
-        loaded = load(model)
+        loaded = load_classifier(model)
         samples = None if data is None else read_for(loaded, data)
         if onnx is not None:
             _write_onnx(loaded, onnx, pixels, samples)

@@ -10,7 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from dcadl.atomic import check_writable
-from dcadl.cli.cluster import Spread, check_cluster, on_cluster
+from dcadl.cli.cluster import check_cluster, on_cluster
+from dcadl.cli.cross import cross_validated
 from dcadl.cli.methods import (
     build,
     find_method,
@@ -22,6 +23,7 @@ from dcadl.cli.methods import (
 from dcadl.cli.plan import Plan, check_memory, make_plan, settle_color
 from dcadl.cli.presets import preset
 from dcadl.cli.progress import fit_with_bar
+from dcadl.cli.pyramids import MAX_SIDE, USUAL_METHOD, check_words, with_features
 from dcadl.cli.read import (
     Labelled,
     Limits,
@@ -33,7 +35,7 @@ from dcadl.cli.read import (
     read_data,
     refuse_overwrites,
 )
-from dcadl.cli.summary import report
+from dcadl.cli.summary import Fitted, report
 from dcadl.cli.terminal import advising, clean_exit, note, progress_bar
 
 ENDING = ".safetensors"
@@ -100,6 +102,22 @@ def fit(
         int | None,
         typer.Option(min=1, help="Train on so many of each class, measure the accuracy on the rest."),
     ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="pyramid",
+            help="Classify features of the pictures instead of their pixels: pyramid, for scenes and things "
+            "that are not aligned. They become part of the model.",
+        ),
+    ] = None,
+    probabilities: Annotated[
+        bool | None,
+        typer.Option(
+            "--probabilities/--no-probabilities",
+            help="Judge by cross-validation what the method itself does not know of new samples. Without: "
+            "where that takes two minutes at most.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first atoms and of the split.")] = 0,
     checkpoint: Annotated[
         Path | None,
@@ -124,30 +142,29 @@ def fit(
         output = output or default_output(data)
         refuse_overwrites({"--output": output, "--checkpoint": checkpoint}, {"DATA": data_path(data)})
         check_output(output)
+        check_words(features, size, color, preset_name)
         typed = _typed(patch, stride, atoms, max_memory) | parse_params(param or [])
-        asked = Asked(method, preset_name, typed, seed)
-        model, own_size = (None, None) if asked.is_open else _model(asked, pictures=True)
-        wanted = parse_shape(size, "--size") or own_size
-        plan = make_plan(data, wanted, color, settled=not asked.is_open)
-        if model is None and plan.survey is not None:
-            model, _ = _model(asked, pictures=True)
-        if model is not None:
-            _check_room(model, plan)
-        limits = Limits(max_pixels, max_bytes)
-        samples = read_data(data, plan.size, plan.color, skip=skip_unreadable, limits=limits)
-        if model is None:
-            model, _ = _model(asked, pictures=samples.X.ndim > 2)
+        asked = Asked(method, preset_name, typed, seed, features is not None)
+        wanted = Wanted(parse_shape(size, "--size"), color, skip_unreadable, Limits(max_pixels, max_bytes))
+        model, plan, samples = _prepare(data, asked, wanted)
         check_cluster(type(model), dask, workers)
         parts = _split(samples, holdout, per_class, seed)
-        plan, samples = settle_color(plan, samples, seed)
+        made = with_features(samples, parts, seed) if features else None
+        plan, samples = settle_color(plan, samples, seed) if made is None else (plan, made.samples)
+        X, y = samples.X[parts.train], samples.y[parts.train]
         with in_options_words(model), on_cluster(dask, workers) as spread:
-            check_memory(model, len(samples.y[parts.train]), samples.X.shape[1:])
-            seconds = _train(model, samples, parts.train, spread, _fit_options(type(model), checkpoint))
-        model.training_ = training_record(samples.y[parts.train], data, seed)
-        model.save(output)  # before it is judged: what was learned is safe
+            check_memory(model, len(y), X.shape[1:])
+            seconds = _train(model, *spread(X, y), _fit_options(type(model), checkpoint))
+        model.training_ = training_record(y, data, seed)
+        fitted = Fitted(model, made, seconds)
+        fitted.save(output)  # before it is judged: what was learned is safe
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
-        report(model, samples, parts, plan, output, seconds)
+        tested = parts.test is not None
+        crossed = cross_validated(
+            model, X, y, seconds=seconds, seed=seed, wanted=probabilities, tested=tested
+        )
+        report(fitted, samples, parts, plan, output, crossed)
 
 
 class Asked(NamedTuple):
@@ -157,11 +174,39 @@ class Asked(NamedTuple):
     preset: str | None
     params: dict[str, Any]
     seed: int
+    features: bool = False
 
     @property
     def is_open(self) -> bool:
         """Whether the data decide on the method."""
         return self.method is None and self.preset is None
+
+
+class Wanted(NamedTuple):
+    """The words that say how pictures are read."""
+
+    size: Any
+    color: bool | None
+    skip: bool
+    limits: Limits
+
+
+def _prepare(data: str, asked: Asked, wanted: Wanted) -> tuple[Any, Plan, Labelled]:
+    """The model, not fitted yet, how pictures are read, and the samples; what has no room is refused."""
+    options: dict[str, Any] = {"skip": wanted.skip, "limits": wanted.limits}
+    if asked.features:
+        model, _ = _model(asked, pictures=True)
+        return model, Plan(None, False, None), read_data(data, max_side=MAX_SIDE, **options)
+    model, own_size = (None, None) if asked.is_open else _model(asked, pictures=True)
+    plan = make_plan(data, wanted.size or own_size, wanted.color, settled=not asked.is_open)
+    if model is None and plan.survey is not None:
+        model, _ = _model(asked, pictures=True)
+    if model is not None:
+        _check_room(model, plan)
+    samples = read_data(data, plan.size, plan.color, **options)
+    if model is None:
+        model, _ = _model(asked, pictures=samples.X.ndim > 2)
+    return model, plan, samples
 
 
 def default_output(data: str) -> Path:
@@ -192,6 +237,7 @@ def _typed(patch: str | None, stride: str | None, atoms: int | None, memory: str
 def _model(asked: Asked, *, pictures: bool) -> tuple[Any, Any]:
     """The estimator, not fitted yet, and the size of pictures that a preset wants."""
     usual = "loo-adl" if pictures and asked.preset is None else "dcadl"
+    usual = USUAL_METHOD if asked.features else usual
     cls = find_method(asked.method or usual)
     setting = None if asked.preset is None else preset(asked.preset, cls)
     if setting is not None and not setting.tuned:
@@ -271,12 +317,11 @@ def _fit_options(cls: type, checkpoint: Path | None) -> dict[str, Any]:
     return {"checkpoint": checkpoint}
 
 
-def _train(model: Any, samples: Labelled, train: Any, spread: Spread, options: dict[str, Any]) -> float:
+def _train(model: Any, X: Any, y: Any, options: dict[str, Any]) -> float:
     """Fit with a bar; the seconds it took."""
     with progress_bar() as bar:
         task = bar.add_task(f"{type(model).__name__}, passes", total=None)
         start = perf_counter()
-        X, y = spread(samples.X[train], samples.y[train])
         fit_with_bar(_with_options(model, options), X, y, bar, task)
         return perf_counter() - start
 

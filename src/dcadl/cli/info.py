@@ -29,8 +29,9 @@ def describe(path: Path) -> dict[str, Any]:
     """The facts of a model file; the arrays are read and checked too."""
     from dcadl import load
     from dcadl.estimators.files import read_header
+    from dcadl.model_files import classifier_of
 
-    model, header = load(path), read_header(path)
+    model, header = classifier_of(load(path)), read_header(path)
     facts: dict[str, Any] = {
         "file": str(path),
         "bytes": path.stat().st_size,
@@ -40,6 +41,8 @@ def describe(path: Path) -> dict[str, Any]:
         "sample_shape": list(image_shape(model)),
         "params": header["params"],
     }
+    if "features" in header:
+        facts["features"] = header["features"]["params"]
     if hasattr(model, "grid_"):
         facts["patches"] = {
             "shape": list(model.grid_.patch),
@@ -79,6 +82,9 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("classes", f"{len(classes)}: {', '.join(classes[:CLASSES_SHOWN])}{more}"),
         ("samples", times_text(facts["sample_shape"])),
     ]
+    if "features" in facts:
+        made = ", ".join(f"{name}={value!r}" for name, value in facts["features"].items())
+        lines.append(("features", f"SpatialPyramid({made})"))
     if "patches" in facts:
         shape, stride, grid = (times_text(facts["patches"][key]) for key in ("shape", "stride", "grid"))
         lines.append(("patches", f"{shape}, stride {stride}: {grid} places"))

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -51,10 +52,14 @@ def in_options_words(model: Any) -> Iterator[None]:
     def option(found: re.Match[str]) -> str:
         return OPTIONS.get(found[1], f"--param {found[1]}")
 
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(parameter.sub(option, str(error))) from error
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(parameter.sub(option, str(error))) from error
+    for warning in caught:
+        warnings.warn(parameter.sub(option, str(warning.message)), warning.category, stacklevel=2)
 
 
 def parse_params(texts: list[str]) -> dict[str, Any]:

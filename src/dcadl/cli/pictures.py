@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from dcadl.cli.summary import interval
 from dcadl.cli.terminal import times_text
 from dcadl.plot import AtomsDisplay, EvidenceDisplay
-from dcadl.plot.canvas import INK, QUIET, mosaic, new_figure, set_title, show_signed
+from dcadl.plot.canvas import BLOCKS, INK, QUIET, mosaic, new_figure, set_title, show_signed, tidy
 
 DPI = 120
 NUMBERS_UP_TO = 20  # classes; beyond this, numbers in the cells and all names would overlap
 NAMES_SHOWN = 20
+MARKED = (0.9, 0.99)  # of --reject, on the curve
 
 
 def write_figure(figure: Any, path: Path) -> Path:
@@ -21,6 +23,20 @@ def write_figure(figure: Any, path: Path) -> Path:
         raise ValueError(f"folder not found: {path.resolve().parent}")
     figure.savefig(path, dpi=DPI)
     return path
+
+
+def evaluation_picture(evaluation: Any) -> Any:
+    """Confusions; with probabilities also the reliability diagram and the accuracy–coverage curve."""
+    title = f"{evaluation.accuracy:.2%} right"
+    if evaluation.confidence is None:
+        return confusion_picture(evaluation.confusion, evaluation.classes, title)
+    side = 4.6 if len(evaluation.classes) <= 10 else 7.0
+    figure = new_figure(side + 8.6, side)
+    left, middle, end = figure.subplots(1, 3, width_ratios=(side, 4, 4))
+    draw_confusion(left, evaluation.confusion, evaluation.classes, title)
+    draw_reliability(middle, evaluation.confidence, evaluation.right)
+    draw_coverage(end, evaluation.confidence, evaluation.right)
+    return figure
 
 
 def confusion_picture(confusion: Any, classes: Any, title: str) -> Any:
@@ -101,3 +117,59 @@ def draw_candidates(ax: Any, candidates: list[dict[str, Any]], shown: int = 12) 
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_xlabel("leave-one-out error before learning")
     set_title(ax, f"The best {len(few)} of {len(candidates)} structures: patch, normalisation, grids")
+
+
+def draw_reliability(ax: Any, confidence: Any, right: Any) -> None:
+    """How often answers of like confidence are right, with 95 % intervals; honest ones on the diagonal."""
+    from dcadl.deploy.calibration import expected_calibration_error, reliability
+
+    bins = reliability(confidence, right)
+    low, high = np.transpose([interval(*pair) for pair in zip(bins.accuracy, bins.counts)])
+    reach = np.abs(np.stack([low, high]) - bins.accuracy)
+    ax.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle="--")
+    ax.errorbar(bins.confidence, bins.accuracy, reach, color=INK, fmt="none", elinewidth=1)
+    ax.scatter(
+        bins.confidence, bins.accuracy, 12 + 160 * bins.counts / bins.counts.sum(), color=BLOCKS[0], zorder=3
+    )
+    tidy(ax)
+    _percent_axes(ax, "probability of the answer", "answers that are right", (0, 1), (0, 1.02))
+    error = expected_calibration_error(confidence, right)
+    set_title(ax, f"Reliability: calibration error {error:.1%}\n(larger dots: more answers)")
+
+
+def draw_coverage(ax: Any, confidence: Any, right: Any) -> None:
+    """Accuracy of the surest answers against the share of answers given."""
+    from dcadl.deploy.calibration import accuracy_by_coverage
+
+    share, accuracy = accuracy_by_coverage(confidence, right)
+    ax.step(share, accuracy, color=BLOCKS[0], where="post")
+    for least in MARKED:
+        given = float(np.mean(confidence >= least))
+        if given > 0:
+            height = float(right[confidence >= least].mean())
+            ax.plot([given], [height], marker="o", color=INK, markersize=4)
+            ax.annotate(
+                f"--reject {least:g}",
+                (given, height),
+                (0, -14),
+                textcoords="offset points",
+                fontsize=8,
+                ha="right" if given > 0.4 else "left",
+            )
+    tidy(ax)
+    _percent_axes(
+        ax,
+        "answers given, surest first",
+        "of those, right",
+        (0, 1.02),
+        (min(accuracy.min(), 0.9) - 0.05, 1.01),
+    )
+    set_title(ax, "Accuracy of the surest answers")
+
+
+def _percent_axes(ax: Any, x: str, y: str, across: tuple[float, float], up: tuple[float, float]) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    ax.set(xlabel=x, ylabel=y, xlim=across, ylim=up)
+    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dcadl.cli.read import ImageForm, MaxPixels, SkipUnreadable, image_form, scaled, unreadable_advice
+from dcadl.cli.read import ImageForm, MaxPixels, SkipUnreadable, image_form, unreadable_advice
 from dcadl.cli.sorting import copy_into, find_pictures
 from dcadl.cli.terminal import FileCell, advising, cell, clean_exit, note, say
 
@@ -87,13 +87,14 @@ def _classify(path: Path, files: list[Path], skip: bool, max_pixels: int | None)
 def _answers(model: Any, files: list[Path], X: Any) -> Iterator[dict[str, Any]]:
     """The leading class of each picture and the one behind it; probabilities where the model has them."""
     from dcadl.estimators.probabilities import by_class
+    from dcadl.model_files import classifier_of
     from dcadl.ops.softmax import softmax
 
     names = [str(c) for c in model.classes_]
     scores = by_class(model.decision_function(X))
     best = np.argsort(-scores, axis=1, kind="stable")[:, :2]
     margins = -np.diff(np.take_along_axis(scores, best, axis=1), axis=1)[:, 0]
-    temperature = getattr(model, "temperature_", None)
+    temperature = getattr(classifier_of(model), "temperature_", None)
     probable = None if temperature is None else softmax(scores, temperature).max(axis=1)
     for k, (file, (i, j)) in enumerate(zip(files, best)):
         sure = {} if probable is None else {"probability": round(float(probable[k]), 4)}
@@ -128,7 +129,6 @@ def _batches(
 ) -> Iterator[tuple[list[Path], Any]]:
     """Files and their pictures, some at a time; those that cannot be read are all named, at the end."""
     from dcadl.data.errors import unreadable
-    from dcadl.data.images import decode
     from dcadl.data.limits import MAX_PIXELS
 
     limit = MAX_PIXELS if max_pixels is None else max_pixels
@@ -137,11 +137,11 @@ def _batches(
         pictures: dict[Path, Any] = {}
         for file in files[start : start + AT_ONCE]:
             try:
-                pictures[file] = decode(file, size=form.size, color=form.color, max_pixels=limit)
+                pictures[file] = form.read(file, limit)
             except (ValueError, OSError) as error:  # no picture, or no file
                 bad.append(error)
         if pictures and (skip or not bad):
-            yield list(pictures), scaled(np.stack(list(pictures.values())))
+            yield list(pictures), form.batch(list(pictures.values()))
     if bad and not (skip and len(bad) < len(files)):
         with advising(unreadable_advice(skip)):
             raise unreadable(bad, "")

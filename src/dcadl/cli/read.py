@@ -55,8 +55,21 @@ class Labelled(NamedTuple):
 class ImageForm(NamedTuple):
     """The pictures that a model was trained on."""
 
-    size: tuple[int, int]
+    size: tuple[int, int] | None
     color: bool
+    max_side: int | None = None  # where pictures keep their own sizes up to this
+
+    def read(self, file: Path, max_pixels: int) -> Any:
+        """One picture file as the model takes it, but for its scale."""
+        from dcadl.data.images import decode, decode_shrunk
+
+        if self.max_side is not None:
+            return decode_shrunk(file, self.max_side, max_pixels)
+        return decode(file, size=self.size, color=self.color, max_pixels=max_pixels)
+
+    def batch(self, pictures: list[Any]) -> Any:
+        """Pictures that were read, as a model's X."""
+        return pictures if self.max_side is not None else scaled(np.stack(pictures))
 
 
 def read_data(
@@ -67,30 +80,33 @@ def read_data(
     skip: bool = False,
     if_mixed: str = RESIZE,
     limits: Limits = NO_LIMITS,
+    max_side: int | None = None,
+    fewest_classes: int = 2,
 ) -> Labelled:
     """A folder of class folders, an archive of one, a `.npz` or `.mat` file, or a named data set.
 
     With `skip`, pictures that cannot be read are left out, with a note on each. `if_mixed` is the advice on
-    pictures of several sizes. `limits` are those of `read_labelled`, where given.
+    pictures of several sizes. `limits` are those of `read_labelled`, where given. With `max_side` pictures of
+    a folder keep their own sizes and proportions up to it, as a feature pyramid takes them.
     """
     from dcadl.data import read_labelled
     from dcadl.data.errors import MixedSizesError
     from dcadl.data.registry import names
 
     if data in names() and not Path(data).exists():
-        bunch = _named(data, size, color)
+        bunch = _named(data, size, color, ragged=max_side is not None)
     else:
         with advising(unreadable_advice(skip) | {MixedSizesError: if_mixed}):
             given: dict[str, Any] = {
                 name: limit for name, limit in limits._asdict().items() if limit is not None
             }
             given["on_error"] = "skip" if skip else "raise"
-            bunch = read_labelled(Path(data), size=size, color=color, **given)
+            bunch = read_labelled(Path(data), size=size, color=color, max_side=max_side, **given)
     for trouble in bunch.get("skipped", ()):
         note(f"left out: {trouble}")
     if absent := left_out(bunch.get("ignored", ()), bunch.get("loose", ())):
         note(absent)
-    if len(bunch.target_names) < 2:
+    if len(bunch.target_names) < fewest_classes:
         raise ValueError(f"{data} must hold at least 2 classes; got {list(map(str, bunch.target_names))}.")
     samples = bunch.get("images", bunch.data)
     return Labelled(scaled(samples), bunch.target_names[bunch.target], _parts(bunch))
@@ -146,8 +162,10 @@ def scaled(samples: Any) -> Any:
     """float32 samples, pixel values 0..255 brought to [0, 1].
 
     Pixels are what 8 bits hold, and pictures whose values lie in 0..255 but not in [0, 1]. Rows of other
-    numbers are features: they stay as they are.
+    numbers are features: they stay as they are, and so do pictures of differing sizes, or their names.
     """
+    if samples.dtype.kind in "OU":
+        return samples
     if samples.dtype == np.uint8:
         return samples.astype(np.float32) / np.float32(PIXEL_TOP)
     pixels = samples.ndim > 2 and samples.min() >= 0 and 1 < samples.max() <= PIXEL_TOP
@@ -156,6 +174,10 @@ def scaled(samples: Any) -> Any:
 
 def image_form(model: Any, path: Any) -> ImageForm:
     """Size and colour of the pictures that the model at `path` takes."""
+    from dcadl.model_files import features_of
+
+    if (pyramid := features_of(model)) is not None:
+        return ImageForm(None, False, pyramid.max_side)
     shape = image_shape(model)
     if len(shape) < 2 or shape[2:] not in ((), (1,), (3,)):
         raise ValueError(
@@ -172,12 +194,17 @@ def image_shape(model: Any) -> tuple[int, ...]:
 
 
 def read_for(model: Any, data: str, *, skip: bool = False, limits: Limits = NO_LIMITS) -> Labelled:
-    """Labelled data in the form that the model takes."""
+    """Labelled data in the form that the model takes; a single class will do to judge it by."""
+    from dcadl.model_files import features_of
+
+    if (pyramid := features_of(model)) is not None:
+        return read_data(data, skip=skip, limits=limits, max_side=pyramid.max_side, fewest_classes=1)
     shape = image_shape(model)
     if len(shape) < 2:
         plight = f"The model was trained on samples of shape {shape}, not on pictures."
-        return read_data(data, skip=skip, if_mixed=plight, limits=limits)
-    return read_data(data, size=shape[:2], color=shape[2:] == (3,), skip=skip, limits=limits)
+        return read_data(data, skip=skip, if_mixed=plight, limits=limits, fewest_classes=1)
+    color = shape[2:] == (3,)
+    return read_data(data, size=shape[:2], color=color, skip=skip, limits=limits, fewest_classes=1)
 
 
 def _parts(bunch: Any) -> Parts | None:
@@ -195,15 +222,15 @@ def _same_file(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
-def _named(name: str, size: Any, color: bool | None) -> Any:
+def _named(name: str, size: Any, color: bool | None, *, ragged: bool) -> Any:
     from dcadl.data import load
     from dcadl.data.images import conform
 
     bunch = load(name)
     if bunch.data.dtype.kind == "U":
-        raise ValueError(
-            f"the pictures of {name} differ in size: make features of them with `dcadl features` first."
-        )
+        if ragged:
+            return bunch
+        raise ValueError(f"the pictures of {name} differ in size: give --features pyramid.")
     if name == "digits":
         bunch.images = bunch.images * (PIXEL_TOP / DIGITS_TOP)
     if "images" in bunch:

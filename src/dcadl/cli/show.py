@@ -21,13 +21,13 @@ def show(
 ) -> None:
     """Draw a model: its filters, the structures it chose from, and which classes it confuses."""
     with clean_exit():
-        from dcadl import load
         from dcadl.cli.pictures import model_picture, write_figure
+        from dcadl.model_files import load_classifier
 
         path = output or Path(f"{model.stem}.png")
         check_picture(path)
         refuse_overwrites({"--output": path}, {"MODEL": model})
-        loaded: Any = load(model)
+        loaded: Any = load_classifier(model)
         say(f"written: {write_figure(model_picture(loaded, model.stem), path)}")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from dcadl.cli.control import Control, ridge_on_pixels
 from dcadl.cli.plan import Plan
+from dcadl.cli.pyramids import WithFeatures
 from dcadl.cli.read import Labelled, Parts, image_shape
 from dcadl.cli.terminal import note, say, size_text, times_text
 
@@ -35,26 +36,49 @@ class Judged(NamedTuple):
     how: str  # on what
 
 
-def report(model: Any, samples: Labelled, parts: Parts, plan: Plan, output: Path, seconds: float) -> None:
+class Fitted(NamedTuple):
+    """A fitted classifier, what makes features before it, and how long the fit took."""
+
+    model: Any
+    features: WithFeatures | None
+    seconds: float
+
+    def save(self, path: Path) -> None:
+        """One file of all that leads from a picture to its label."""
+        from sklearn.pipeline import make_pipeline
+
+        from dcadl import save
+
+        save(self.model if self.features is None else make_pipeline(self.features.pyramid, self.model), path)
+
+
+def report(
+    fitted: Fitted, samples: Labelled, parts: Parts, plan: Plan, output: Path, crossed: Judged | None
+) -> None:
     """The screen at the end; the model is saved once more with what was measured."""
+    model, features, seconds = fitted
     name, y = type(model).__name__, samples.y[parts.train]
     passes = f", {model.n_iter_} passes" if hasattr(model, "n_iter_") else ""
     say(
         f"{name}: {len(y)} samples of {times_text(image_shape(model))}, "
         f"{len(model.classes_)} classes{passes}, {seconds:.2f} s"
     )
-    judged = _tested(model, samples, parts) or expected_judgement(model)
+    judged = _tested(model, samples, parts) or expected_judgement(model) or crossed
     test = None if parts.test is None else (samples.X[parts.test], samples.y[parts.test])
     control = ridge_on_pixels(samples.X[parts.train], y, test)
     model.training_ |= {"control_accuracy": round(control.accuracy, 6)}
     if parts.test is not None and judged is not None:
         say(f"accuracy: {judged.accuracy:.2%} of {judged.n} samples not trained on")
         model.training_ |= {"accuracy": round(judged.accuracy, 6), "tested_on": judged.n}
-    model.save(output)
+    elif crossed is not None:
+        model.training_ |= {"cross_validated_accuracy": round(crossed.accuracy, 6)}
+    fitted.save(output)
+    if features is not None:
+        say(f"features: {features.sentence()}")
     for word, text in _lines(model, y, plan, judged, control_line(judged, control, name)):
         say(f"{word}: {text}")
     say(f"saved: {output} ({size_text(output.stat().st_size)})")
-    for line in next_lines(output, judged, model.classes_, pictures=samples.X.ndim > 2):
+    for line in next_lines(output, judged, model.classes_, pictures=samples.X.ndim > 2 or bool(features)):
         say(f"next: {line}")
     for line in _cautions(samples, y, parts, plan, judged):
         note(line)

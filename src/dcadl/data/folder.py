@@ -14,10 +14,18 @@ from sklearn.utils import Bunch
 
 from dcadl.data.bunch import make_bunch
 from dcadl.data.errors import unreadable
-from dcadl.data.images import IMAGE_SUFFIXES, Filter, Size, as_height_width, check_same_size, decode
+from dcadl.data.images import (
+    IMAGE_SUFFIXES,
+    Filter,
+    Size,
+    as_height_width,
+    check_same_size,
+    decode,
+    decode_shrunk,
+)
 from dcadl.data.limits import MAX_PIXELS
 from dcadl.data.parallel import parallel_map, with_progress
-from dcadl.data.row_buffer import MappedRowBuffer, RowBuffer
+from dcadl.data.row_buffer import MappedRowBuffer, RaggedRowBuffer, RowBuffer
 
 OnError = Literal["raise", "skip"]
 
@@ -47,6 +55,7 @@ def image_folder(
     filter: Filter = "area",
     on_error: OnError = "raise",
     memmap: str | Path | None = None,
+    max_side: int | None = None,
     max_pixels: int = MAX_PIXELS,
     n_jobs: int | None = -1,
     progress: bool | None = None,
@@ -63,6 +72,8 @@ def image_folder(
     filter : how pixels are combined when the size changes
     on_error : "raise" reads everything, then names every unreadable file; "skip" leaves them out
     memmap : a new `.npy` file to hold the pixels, memory-mapped: for folders larger than memory
+    max_side : every picture keeps its own size and proportions, in grey, shrunk where its longer side exceeds
+        this; `data` then holds one array for each picture, as `SpatialPyramid` takes them
     max_pixels : larger pictures count as unreadable
     n_jobs : threads that decode; -1 is every core
     progress : draw a bar; None draws it on a terminal only
@@ -77,11 +88,14 @@ def image_folder(
         raise ValueError(f'on_error must be "raise" or "skip"; got {on_error!r}.')
     size = as_height_width(size)
     listing = list_folder(path, on_error=on_error)
-    read = partial(decode, size=size, color=color, filter=filter, max_pixels=max_pixels)
+    read: Any = partial(decode, size=size, color=color, filter=filter, max_pixels=max_pixels)
+    if max_side is not None:
+        read = partial(decode_shrunk, max_side=max_side, max_pixels=max_pixels)
     outcomes = _attempts(read, listing.files, n_jobs, progress)
-    rows = (
-        RowBuffer(len(listing.files)) if memmap is None else MappedRowBuffer(len(listing.files), Path(memmap))
-    )
+    n = len(listing.files)
+    rows = RaggedRowBuffer(n) if max_side is not None else RowBuffer(n)
+    if memmap is not None:
+        rows = MappedRowBuffer(n, Path(memmap))
     with rows:
         kept, bad = _collect(listing.files, outcomes, rows)
         if bad and (on_error == "raise" or not kept):

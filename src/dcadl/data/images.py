@@ -165,6 +165,19 @@ def resize(picture: Image.Image, size: Size, filter: Filter = "area") -> Image.I
     return picture.resize((width, height), FILTERS[filter])
 
 
+def shrunk(image: Any, max_side: int) -> Any:
+    """One image (H, W[, 3]) in grey, shrunk (bicubic) where its longer side exceeds `max_side`."""
+    height, width = image.shape[:2]
+    ratio = min(1.0, max_side / max(height, width))
+    size = max(1, round(height * ratio)), max(1, round(width * ratio))
+    return conform(image[None], size, color=False, filter="bicubic")[0]
+
+
+def decode_shrunk(path: str | Path, max_side: int, max_pixels: int = MAX_PIXELS) -> Any:
+    """The picture at `path` in grey as uint8, its longer side at most `max_side`, its proportions kept."""
+    return shrunk(decode(path, max_pixels=max_pixels), max_side)
+
+
 def conform(images: Any, size: Size, color: bool | None, filter: Filter = "area") -> Any:
     """Images already in an array (n, H, W[, 3]) brought to a size and to grey or colour; dtype is kept.
 

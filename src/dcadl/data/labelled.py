@@ -31,6 +31,7 @@ def read_labelled(
     size: Size = None,
     color: bool | None = False,
     on_error: OnError = "raise",
+    max_side: int | None = None,
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
 ) -> Bunch:
@@ -38,7 +39,7 @@ def read_labelled(
     Samples and labels from whatever `path` is.
 
     A folder with one sub-folder per class, or an archive of one, is read by `image_folder` with `size`,
-    `color` and `on_error`. Of arrays, `color=None` keeps the channels that there are.
+    `color`, `on_error` and `max_side`. Of arrays, `color=None` keeps the channels that there are.
     A `.npz` or `.mat` file must hold samples (images, X, data, features, fea, featureMat) and labels
     (labels, y, target, gnd, labelMat), samples in rows or in columns. A picture of more than `max_pixels`, or
     arrays of more than `max_bytes`, are refused before they are unfolded in memory.
@@ -51,13 +52,13 @@ def read_labelled(
     says which samples are the training part, and both parts have some.
     """
     path = Path(path)
-    if path.is_dir():
-        return image_folder(path, size=size, color=bool(color), on_error=on_error, max_pixels=max_pixels)
-    if path.suffix.lower() in (".npz", ".mat"):
+    if path.suffix.lower() in (".npz", ".mat") and not path.is_dir():
         return bunch_of_arrays(read_arrays(path, max_bytes=max_bytes), path, size=size, color=color)
-    if path.is_file() and is_archive(path):
-        folder = unpacked(path)
-        return image_folder(folder, size=size, color=bool(color), on_error=on_error, max_pixels=max_pixels)
+    if path.is_dir() or (path.is_file() and is_archive(path)):
+        folder = path if path.is_dir() else unpacked(path)
+        return image_folder(
+            folder, size=size, color=bool(color), on_error=on_error, max_side=max_side, max_pixels=max_pixels
+        )
     if path.exists():
         raise ValueError(f"expected a folder of class folders, an archive of one, .npz or .mat; got {path}.")
     raise FileNotFoundError(f"data not found: {path}")

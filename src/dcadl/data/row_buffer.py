@@ -44,6 +44,17 @@ class RowBuffer:
         self._array = None
 
 
+class RaggedRowBuffer(RowBuffer):
+    """Arrays of any shapes, as one array of objects."""
+
+    def append(self, row: Any) -> None:
+        """Store the next array."""
+        if self._array is None:
+            self._array = np.empty(self.n, dtype=object)
+        self._array[self.used] = row
+        self.used += 1
+
+
 class MappedRowBuffer(RowBuffer):
     """The same in a `.npy` file that appears under its name only when it is complete."""
 

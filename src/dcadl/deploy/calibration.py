@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,32 @@ BINS = 10
 
 def expected_calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
     """How far confidence and accuracy lie apart on average, over ten bins of equal width."""
-    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    gaps = np.bincount(bins, weights=confidence - right, minlength=BINS)
+    gaps = np.bincount(_bins(confidence), weights=confidence - right, minlength=BINS)
     return float(np.abs(gaps).sum() / len(confidence))
+
+
+class Reliability(NamedTuple):
+    """How often answers of like confidence are right: bins of equal width that hold any."""
+
+    confidence: np.ndarray  # mean of each bin
+    accuracy: np.ndarray
+    counts: np.ndarray
+
+
+def reliability(confidence: np.ndarray, right: np.ndarray) -> Reliability:
+    """Confidence and accuracy bin by bin; what `expected_calibration_error` averages the gaps of."""
+    counts, sums, hits = (
+        np.bincount(_bins(confidence), w, minlength=BINS) for w in (None, confidence, right)
+    )
+    held = counts > 0
+    return Reliability(sums[held] / counts[held], hits[held] / counts[held], counts[held])
+
+
+def accuracy_by_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Share of answers given, surest first, and the accuracy of those."""
+    order = np.argsort(-confidence, kind="stable")
+    given = np.arange(1, len(order) + 1)
+    return given / len(order), np.cumsum(right[order]) / given
 
 
 def with_temperature(program: Program, X: Any, y: Any) -> Program:
@@ -31,3 +54,7 @@ def with_temperature(program: Program, X: Any, y: Any) -> Program:
         operations=(*program.operations[:-1], Softmax(best_temperature(scores, place))),
         facts={**program.facts, "calibrated": True},
     )
+
+
+def _bins(confidence: np.ndarray) -> np.ndarray:
+    return np.minimum((confidence * BINS).astype(int), BINS - 1)

@@ -59,8 +59,17 @@ class FitReport:
         return vars(fitted)
 
 
+MUCH = 0.01  # share of the objective; what lowers it by less hardly moves the predictions
+
+
 def _moved(change: float) -> str:
     return f"{'lowered' if change >= 0 else 'raised'} the objective by {abs(change):.1e}"
+
+
+def _advice(change: float) -> str:
+    """More passes only where the last one still changed much."""
+    more = "Raise max_iter" if abs(change) > MUCH else "More passes would change little: raise tol"
+    return f"{more}; tol=0 asks for exactly max_iter passes."
 
 
 def warn_if_not_converged(name: str, result: Result, tol: float, stacklevel: int = 5) -> None:
@@ -71,8 +80,7 @@ def warn_if_not_converged(name: str, result: Result, tol: float, stacklevel: int
     if not result.converged:
         warnings.warn(
             f"{name} ran all its {result.n_iter} passes; the last {_moved(result.last_change)} "
-            f"of itself (tol={tol:g}). Raise max_iter or tol; tol=0 asks for "
-            "exactly max_iter passes.",
+            f"of itself (tol={tol:g}). {_advice(result.last_change)}",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dcadl.data.images import conform, decode
+from dcadl.data.images import decode_shrunk, shrunk
 
 ImageInput = Any  # a path, or an array (H, W) or (H, W, 3)
 
@@ -30,11 +30,9 @@ def image_name(image_input: ImageInput, index: int) -> str:
 
 def grey_image(image_input: ImageInput, max_side: int) -> Any:
     """Grey values (H, W) in 0..255, shrunk (bicubic) where the longer side exceeds `max_side`."""
-    image = decode(image_input) if isinstance(image_input, str | Path) else _as_bytes(np.asarray(image_input))
-    height, width = image.shape[:2]
-    ratio = min(1.0, max_side / max(height, width))
-    size = max(1, round(height * ratio)), max(1, round(width * ratio))
-    return conform(image[None], size, color=False, filter="bicubic")[0]
+    if isinstance(image_input, str | Path):
+        return decode_shrunk(image_input, max_side)
+    return shrunk(_as_bytes(np.asarray(image_input)), max_side)
 
 
 def _as_bytes(image: Any) -> Any:

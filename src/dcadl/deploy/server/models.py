@@ -13,7 +13,7 @@ from dcadl.deploy.operations import Program
 from dcadl.deploy.server.batching import Batcher
 from dcadl.deploy.server.limits import Limits, Refusal
 from dcadl.deploy.translate import operations_of
-from dcadl.model_files import load
+from dcadl.model_files import load_classifier
 from dcadl.ops.softmax import softmax
 
 BYTE = 1 / 255  # `dcadl fit` trains on values from 0 to 1
@@ -29,7 +29,7 @@ class Served:
         self.error: str | None = None  # of the last attempt to read the file again
         self.loads = 0
         self._stamp = _stamp(path)
-        self._take(load(path))
+        self._take(load_classifier(path))
         self.batcher = Batcher(lambda X: self._scores(X), limits)
 
     @property
@@ -54,7 +54,7 @@ class Served:
             if stamp == self._stamp:
                 return False
             self._stamp = stamp
-            self._take(load(self.path))
+            self._take(load_classifier(self.path))
         except (ValueError, OSError) as error:
             self.error = str(error)
             return False
