@@ -298,3 +298,43 @@ def test_the_confusions_hold_the_judged_images_and_their_right_ones(fitted):
 
     assert confusion.sum() == fitted.n_judged_
     assert np.trace(confusion) / confusion.sum() == pytest.approx(fitted.expected_accuracy_)
+
+
+ODD = [
+    (shape, kind) for shape in [(1, 1), (4, 4), (1, 30), (9, 9, 3)] for kind in ("plain", "constant", "zero")
+]
+
+
+@pytest.mark.parametrize(("shape", "kind"), ODD)
+@pytest.mark.filterwarnings("error")
+def test_odd_images_are_fitted_without_a_warning(rng, shape, kind):
+    y = np.arange(24) % 3
+    X = {"plain": rng.standard_normal((24, *shape)) + rng.standard_normal((3, *shape))[y],
+         "constant": np.broadcast_to(y.reshape(-1, *[1] * len(shape)), (24, *shape)),
+         "zero": np.zeros((24, *shape))}[kind].astype(np.float32)  # fmt: skip
+
+    model = LOOADL(random_state=0, n_atoms=4, max_iter=2).fit(X, y)
+
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert 0 <= model.expected_accuracy_ <= 1
+
+
+def test_a_picture_of_one_row_is_a_signal(rng):
+    y = np.arange(40) % 2
+    X = rng.standard_normal((40, 1, 30)) + 3 * np.sin(np.arange(30) * (1 + y[:, None, None]))
+
+    model = LOOADL(random_state=0, n_atoms=4).fit(X, y)
+
+    assert model.patch_shape_[0] == 1 < model.patch_shape_[1]
+    assert model.score(X, y) > 0.9
+
+
+def test_the_last_ridge_is_as_strong_as_atoms_that_have_not_seen_the_images_ask_for(digits, monkeypatch):
+    X, y = digits
+    found, crossed = [], learning._crossed_scores
+    monkeypatch.setattr(learning, "_crossed_scores", lambda *a: found.append(crossed(*a)) or found[-1])
+
+    model = LOOADL(**QUICK, random_state=0).fit(X[:300], y[:300])
+
+    assert model.learned_
+    assert model.lam_ == found[0][1]

@@ -132,7 +132,7 @@ def loss_and_gradient(rows: Rows, lam: float) -> tuple[float, Array]:
     F = rows.F
     dF = _dual_gradient(rows, shared, form) if isinstance(form, Dual) else _primal_gradient(rows, form)
     xp = array_namespace(dF)
-    along = xp.sum(xp.vecdot(F, dF), dtype=xp.float64) / squared_length(F)
+    along = xp.sum(xp.vecdot(F, dF), dtype=xp.float64) / (shared.tau * rows.total)
     return loss(form.e, rows.total), dF - xp.astype(along, F.dtype) * F
 
 

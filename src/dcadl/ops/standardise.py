@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ def standard_of(F: Array, share: Array, groups: Groups) -> Standard:
 def standard_from(mean: Array, deviation: Array, groups: Groups) -> Standard:
     """The same of means and deviations that are known."""
     xp = array_namespace(mean)
-    divisor = deviation + DEVIATION_FLOOR * _group_means(deviation, groups) + tiny(mean)
+    divisor = deviation + DEVIATION_FLOOR * _group_means(deviation, groups) + _no_deviation(mean)
     gain = xp.asarray(groups.gain[groups.of], dtype=mean.dtype, device=device_of(mean)) / divisor
     return Standard(mean, gain, deviation, divisor, groups)
 
@@ -52,8 +53,13 @@ def standardise_back(F: Array, A: Array, dA: Array, share: Array, standard: Stan
     xp = array_namespace(F)
     d_divisor = -xp.sum(dA * A, axis=0) / standard.divisor
     d_deviation = d_divisor + DEVIATION_FLOOR * _group_means(d_divisor, standard.groups)
-    pull = d_deviation / (standard.deviation + tiny(F))
+    pull = d_deviation / (standard.deviation + _no_deviation(F))
     return dA * standard.gain + share[:, None] * ((F - standard.mean) * pull)
+
+
+def _no_deviation(F: Array) -> float:
+    """Added to deviations: where all are zero, neither a gain nor its square overflows."""
+    return math.sqrt(tiny(F))
 
 
 def _group_means(x: Array, groups: Groups) -> Array:

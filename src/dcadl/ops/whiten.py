@@ -15,6 +15,8 @@ def centring(d: int) -> np.ndarray:
 
 def zca(S: np.ndarray) -> np.ndarray:
     """Z = (S + floor)^(−½), symmetric, for the second moment S (d, d) of centred patches of length one."""
+    if not S.any():
+        return np.eye(len(S))  # all patches are flat
     values, vectors = np.linalg.eigh(S)
     floor = WHITENING_FLOOR * values.mean() + tiny(S)
     return (vectors / np.sqrt(np.clip(values, 0, None) + floor)) @ vectors.T

@@ -44,6 +44,7 @@ MEMORY = 12  # pairs that L-BFGS keeps
 FIRST_MOVE = 0.2  # length of the first step of an atom, in units of its own
 MOST_HALVINGS = 8
 MAP_BYTES = 3_000_000  # of windows and maps of a chunk
+LOG_T = (-15.0, 5.0)  # what log t stays within
 ENOUGH = 1e-4  # share of the decrease that the slope promises
 
 
@@ -234,8 +235,10 @@ def _unpacked(problem: Problem, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _on_spheres(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """Atoms of length one, but for those of no length; thresholds that responses could reach."""
     Omega, log_t = _unpacked(problem, x)
-    return np.concatenate([(Omega / np.linalg.norm(Omega, axis=1, keepdims=True)).ravel(), log_t])
+    lengths = np.linalg.norm(Omega, axis=1, keepdims=True)
+    return np.concatenate([(Omega / np.where(lengths > 0, lengths, 1.0)).ravel(), np.clip(log_t, *LOG_T)])
 
 
 def sent(x: np.ndarray, like: Array) -> Array:

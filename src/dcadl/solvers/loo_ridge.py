@@ -48,10 +48,20 @@ def run_sums(F: Array, Y: Array, root: Array, about: Array) -> Sums:
     return Sums(about, float(xp.sum(as_float64(weight))), *map(as_float64, sums))
 
 
-def fit_rows(F: Array, Y: Array, root: Array, groups: Groups, begin: float | None = None) -> RidgeFit:
+def fit_rows(
+    F: Array,
+    Y: Array,
+    root: Array,
+    groups: Groups,
+    begin: float | None = None,
+    judges: Array | None = None,
+    *,
+    search: bool = True,
+) -> RidgeFit:
     """The classifier of features F (n, D) to labels Y (n, C), samples weighing root².
 
-    The search for λ begins at `begin`, where it is given.
+    The search for λ begins at `begin`, where it is given; without `search` it ends there. `judges` (n,) is 1
+    for samples by whose error λ is chosen and 0 for others: features may have seen the labels of some.
     """
     xp = array_namespace(F)
     total = float(xp.sum(as_float64(root) ** 2))
@@ -59,8 +69,9 @@ def fit_rows(F: Array, Y: Array, root: Array, groups: Groups, begin: float | Non
     standard, mean_Y = standard_of(F, share, groups), share @ Y
     rows = _rows(F, Y, root, total, standard, mean_Y)
     begin = begin or _rough_lam(F, Y, root, groups)
+    judges = root * 0 + 1 if judges is None else judges
     with blas_threads_for(min(F.shape)):
-        return _fit(rows, gram(rows), standard, mean_Y, root, begin)
+        return _fit(rows, gram(rows), standard, mean_Y, root, begin, judges, search)
 
 
 def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> RidgeFit:
@@ -75,11 +86,12 @@ def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> Rid
     gain = as_float64(standard.gain)
     A = C * gain[:, None] * gain
     tau = xp.linalg.trace(A) / sums.weight
+    tau = xp.where(tau > 0, tau, 1.0)
     FY = gain[:, None] * (sums.FY - shift[:, None] * sums.Y)
     rows = _rows(F, Y, root, sums.weight, standard, mean_Y)
     begin = _rough_lam(F, Y, root, groups)
     with blas_threads_for(len(gain)):
-        return _fit(rows, Gram(A / tau, FY, tau), standard, mean_Y, root, begin)
+        return _fit(rows, Gram(A / tau, FY, tau), standard, mean_Y, root, begin, root * 0 + 1, search=True)
 
 
 def search_lam(error: Callable[[float], float], begin: float | None = None) -> float:
@@ -114,28 +126,39 @@ def _rows(F: Array, Y: Array, root: Array, total: float, standard: Standard, mea
 
 
 def _fit(
-    rows: Rows, shared: Gram, standard: Standard, mean_Y: Array, root: Array, begin: float | None
+    rows: Rows,
+    shared: Gram,
+    standard: Standard,
+    mean_Y: Array,
+    root: Array,
+    begin: float | None,
+    judges: Array,
+    search: bool,
 ) -> RidgeFit:
-    xp = array_namespace(rows.F)
-    judged = float(xp.sum(as_float64(root) ** 2))
-    lam, form = _best_form(rows, shared, judged, begin)
+    value, lam, form = _best_form(rows, shared, root, begin, as_float64(judges), search)
     W = coefficients(rows, shared, form) * as_float64(standard.gain)[:, None]
     b = as_float64(mean_Y) - as_float64(standard.mean) @ W
     guesses = (as_float64(rows.Y) - form.e) / as_float64(root)[:, None] + as_float64(mean_Y)
-    return RidgeFit(W.T, b, lam, loss(form.e, judged), guesses)
+    return RidgeFit(W.T, b, lam, value, guesses)
 
 
-def _best_form(rows: Rows, shared: Gram, judged: float, begin: float | None) -> tuple[float, Dual | Primal]:
-    """λ of the least error, and the form at it, which is not computed again."""
+def _best_form(
+    rows: Rows, shared: Gram, root: Array, begin: float | None, judges: Array, search: bool
+) -> tuple[float, float, Dual | Primal]:
+    """The least error of the judges, its λ, and the form at it, which is not computed again."""
     best: tuple[float, float, Dual | Primal] | None = None
+    judged = float(array_namespace(judges).sum(judges * as_float64(root) ** 2))
 
     def error(lam: float) -> float:
         nonlocal best
         form = left_out(rows, shared, lam)
-        value = loss(form.e, judged)
+        value = loss(form.e * judges[:, None], judged)
         best = (value, lam, form) if best is None or value < best[0] else best
         return value
 
-    search_lam(error, begin)
+    if search or begin is None:
+        search_lam(error, begin)
+    else:
+        error(begin)
     assert best is not None
-    return best[1:]
+    return best

@@ -128,7 +128,7 @@ def _front(U: np.ndarray, grid: Grid, how: str | None) -> tuple[Front, np.ndarra
     U = U[lively] if lively.any() else U
     if how == "centred":
         return Front(grid, C, True, None), _unit(U)
-    S = as_float64(U.T @ U) / len(U)
+    S = as_float64(U.T @ U) / len(U) * lively.any()  # of flat windows rounding is left: nothing to whiten by
     Z = zca(S)
     usual = usual_length(Z, S) or 1.0
     if how == "whitened":

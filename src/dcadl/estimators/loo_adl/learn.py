@@ -7,6 +7,7 @@ the atoms learned from the other, or, where images are many, others altogether.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import product
 from typing import NamedTuple
@@ -101,6 +102,7 @@ class Learned(NamedTuple):
     atoms: Atoms
     result: Result | None = None  # of the passes; None: the first atoms were kept
     honest: Honest | None = None  # where the images they were learned from were judged too
+    lam: float | None = None  # of the ridge, by the same scores
 
 
 def subset(images: Images, which: np.ndarray | slice, n_classes: int, backend: str) -> Subset:
@@ -175,12 +177,13 @@ def learn_atoms(
         )
         return Learned(atoms, result) if learned.loss < plain.loss else Learned(first)
     ridge = ridge_of(some, model, first)
-    crossed = _crossed_scores(some, images.rank[positions] % 2, model, first, passes.halved(), ridge.lam)
+    half = images.rank[positions] % 2
+    crossed, lam = _crossed_scores(some, half, model, first, passes.halved(), ridge.lam)
     learned, plain = (_honest(images, positions, scores) for scores in (crossed, ridge.left_out))
     if not learned.loss < plain.loss:
         return Learned(first, None, plain)
     result, atoms = learn(some, model, first, passes)
-    return Learned(atoms, result, learned)
+    return Learned(atoms, result, learned, lam)
 
 
 def _honest(images: Images, positions: np.ndarray, scores: Array) -> Honest:
@@ -189,18 +192,22 @@ def _honest(images: Images, positions: np.ndarray, scores: Array) -> Honest:
 
 def _crossed_scores(
     some: Subset, half: np.ndarray, model: Model, first: Atoms, passes: Passes, lam: float
-) -> Array:
-    """Left-out scores of each half under atoms learned from the other; λ is looked for near `lam`."""
+) -> tuple[Array, float]:
+    """Left-out scores of each half under atoms learned from the other, and the λ that suits them.
+
+    λ is looked for near `lam`. Atoms that have seen an image make its left-out error too small at small λ.
+    """
     xp = array_namespace(some.X)
 
-    def judged(side: int) -> tuple[Array, tuple[()]]:
+    def judged(side: int) -> tuple[RidgeFit, tuple[()]]:
         _, atoms = learn(some.part(half == side), model, first, passes)
-        return ridge_of(some, model, atoms, lam).left_out, ()
+        return ridge_of(some, model, atoms, lam, half != side), ()
 
     with walker(some.X, [slice(0), slice(0)]) as walk:  # side by side
         sides, _ = walk(judged, (0, 1))
     unseen_by_first = xp.asarray((half == 1)[:, None], device=device_of(some.X))
-    return xp.where(unseen_by_first, sides[0], sides[1])
+    scores = xp.where(unseen_by_first, sides[0].left_out, sides[1].left_out)
+    return scores, math.sqrt(sides[0].lam * sides[1].lam)
 
 
 def learn(some: Subset, model: Model, first: Atoms, passes: Passes) -> tuple[Result, Atoms]:
@@ -224,10 +231,13 @@ def learn(some: Subset, model: Model, first: Atoms, passes: Passes) -> tuple[Res
         return result, loo_adl.atoms_of(problem, result.state)
 
 
-def ridge_of(some: Subset, model: Model, atoms: Atoms, lam: float | None = None) -> RidgeFit:
-    """The ridge classifier of these images' features; λ is looked for near `lam`, where it is given."""
+def ridge_of(
+    some: Subset, model: Model, atoms: Atoms, lam: float | None = None, judges: np.ndarray | None = None
+) -> RidgeFit:
+    """The ridge classifier of these images; λ is looked for near `lam`, by the errors of `judges`."""
     groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
-    return fit_rows(features_of(some.X, model, atoms), some.Y, some.root, groups, lam)
+    chosen = None if judges is None else loo_adl.sent(judges, some.root)
+    return fit_rows(features_of(some.X, model, atoms), some.Y, some.root, groups, lam, chosen)
 
 
 def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
@@ -262,15 +272,17 @@ def last_ridge(
     judged = np.arange(n) if whole else images.order[LEARNING_IMAGES : LEARNING_IMAGES + JUDGED_IMAGES]
     some = subset(images, judged, n_classes, backend)
     F = features_of(some.X, model, atoms)
-    if whole:
-        ridge = fit_rows(F, some.Y, some.root, groups)
+    seen = images.order[: 0 if learned.result is None else LEARNING_IMAGES]
+    unseen = ~np.isin(judged, seen)
+    if learned.lam is not None:
+        ridge = fit_rows(F, some.Y, some.root, groups, learned.lam, search=False)
+    elif whole:
+        ridge = fit_rows(F, some.Y, some.root, groups, None, loo_adl.sent(unseen, some.root))
     else:
         sums = sum_up(images, n_classes, backend, model, atoms, about=array_namespace(F).mean(F, axis=0))
         ridge = fit_sums(sums, F, some.Y, some.root, groups)
     if learned.honest is not None:
         return ridge, learned.honest
-    seen = images.order[:LEARNING_IMAGES] if learned.result is not None else images.order[:0]
-    unseen = ~np.isin(judged, seen)
     return ridge, _honest(images, judged[unseen], fetch(ridge.left_out)[unseen])
 
 

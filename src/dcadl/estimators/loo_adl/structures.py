@@ -97,8 +97,10 @@ def _auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def _sizes(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Patches that fit and leave several places."""
+def _sizes(shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Patches that fit and leave several places. An image of one row or column is a signal."""
+    if len(shape) > 1 and min(shape[:2]) == 1:
+        return tuple((min(size, shape[0]), min(size, shape[1])) for size in _sizes((max(shape[:2]),)))
     shortest = min(shape[:2])
     table = SIDES if len(shape) > 1 else LENGTHS
     wanted = next(sizes for least, sizes in table.items() if shortest >= least)
