@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for
-from dcadl.ops.leave_one_out import Dual, Gram, Primal, Rows, coefficients, gram, left_out, loss
+from dcadl.ops.leave_one_out import Dual, Gram, Primal, Rows, coefficients, gram, left_out, loss, mean_square
 from dcadl.ops.standardise import Groups, Standard, standard_from, standard_of, standardise
 
 FIRST, LEAST, MOST = -2.0, -5.0, 2.0  # decades of λ: where the search begins and what it stays within
@@ -85,8 +85,7 @@ def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> Rid
     )
     gain = as_float64(standard.gain)
     A = C * gain[:, None] * gain
-    tau = xp.linalg.trace(A) / sums.weight
-    tau = xp.where(tau > 0, tau, 1.0)
+    tau = mean_square(xp.linalg.trace(A), sums.weight)
     FY = gain[:, None] * (sums.FY - shift[:, None] * sums.Y)
     rows = _rows(F, Y, root, sums.weight, standard, mean_Y)
     begin = _rough_lam(F, Y, root, groups)
