@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -108,3 +109,48 @@ def test_an_output_in_a_read_only_place_is_refused_before_the_work(refused, fold
     monkeypatch.setattr(module, "read_data", lambda *_, **__: pytest.fail("data was read first"))
 
     assert "Permission denied" in refused("fit", folder, "-o", tmp_path / "m")
+
+
+@pytest.fixture
+def full_disk():
+    """No file may have more than a hundred bytes."""
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    @contextmanager
+    def full():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return full
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "{model}", "-o", "{out}"),
+        ("explain", "{model}", "{picture}", "-o", "{out}"),
+        ("evaluate", "{model}", "{data}", "--plot", "{out}"),
+        ("export", "{model}", "--c", "{out}"),
+        ("card", "{model}", "-o", "{out}.md"),
+        ("predict", "{model}", "{data}", "-o", "{out}.csv"),
+        ("predict", "{model}", "{picture}", "--sort-into", "{folder}"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_full_disk_is_said_with_the_file_and_leaves_nothing(
+    refused, full_disk, model, folder, tmp_path, words
+):
+    picture = max(folder.rglob("*.png"), key=lambda path: path.stat().st_size)
+    (tmp_path / "big").mkdir()
+    out = {"out": tmp_path / "big" / "a.png", "folder": tmp_path / "big"}
+    places = {"model": model, "data": folder, "picture": picture, **out}
+    typed = [word.format(**places) for word in words]
+    with full_disk():
+        line = refused(*typed)
+
+    assert str(tmp_path / "big") in line
+    assert [path for path in (tmp_path / "big").rglob("*") if path.is_file()] == []

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dcadl.atomic import replacing
 from dcadl.cli.summary import interval
 from dcadl.cli.terminal import times_text
 from dcadl.plot import AtomsDisplay, EvidenceDisplay
@@ -21,7 +22,8 @@ def write_figure(figure: Any, path: Path) -> Path:
     """The figure at `path`, in the format of its ending."""
     if not path.resolve().parent.is_dir():
         raise ValueError(f"folder not found: {path.resolve().parent}")
-    figure.savefig(path, dpi=DPI)
+    with replacing(path) as stream:
+        figure.savefig(stream, dpi=DPI, format=path.suffix[1:] or None)
     return path
 
 

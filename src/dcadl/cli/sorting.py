@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from dcadl.atomic import replacing
+
 
 def find_pictures(words: Sequence[str]) -> list[Path]:
     """The files that words mean: files, folders to any depth, patterns that the shell left as they are."""
@@ -46,9 +48,16 @@ def copy_into(folder: Path, labelled: Iterable[tuple[Path, str]]) -> int:
         home.mkdir(parents=True, exist_ok=True)
         target = _free_place(home, file)
         if target is not None:
-            shutil.copy2(file, target)
+            _copy(file, target)
             count += 1
     return count
+
+
+def _copy(file: Path, target: Path) -> None:
+    """The whole file with its times, or nothing: half a picture would look like another one next time."""
+    with open(file, "rb") as content, replacing(target, durable=False) as stream:
+        shutil.copyfileobj(content, stream)
+    shutil.copystat(file, target)
 
 
 def _free_place(home: Path, file: Path) -> Path | None:
