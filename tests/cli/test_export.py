@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -112,3 +114,16 @@ def test_another_fit_forgets_what_was_known_of_the_first(model, arrays):
     loaded.set_params(max_iter=1).fit(arrays[0], arrays[1])
 
     assert not hasattr(loaded, "training_")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("export", "{model}", "--onnx", "{out}"), ("card", "{model}", "-o", "{out}.md"), ("serve", "{model}")],
+    ids=lambda words: words[0],
+)
+def test_features_before_a_classifier_are_refused_in_one_line(refused, tmp_path, words):
+    golden = Path(__file__).parents[1] / "estimators" / "golden" / "format2.safetensors"
+    typed = [word.format(model=golden, out=tmp_path / "out") for word in words]
+
+    assert "nor exported nor served" in refused(*typed)
+    assert not list(tmp_path.iterdir())

@@ -52,10 +52,17 @@ def test_a_card_says_classes_parameters_accuracy_and_limits(measured):
         "| n\\_atoms | 6 |",
         "1234 bytes",
         "![6 filters](data:image/png",
-        "not calibrated",
+        "Calibration: the probability of an answer",
     ):
         assert words in text
     assert "Not recorded" in text
+
+
+def test_shares_that_are_no_probabilities_are_called_so(measured):
+    text = card(case("pcanet").model, "digits", size=1234, measured=measured)
+
+    assert "not calibrated" in text
+    assert "not as probabilities" in text
 
 
 def test_what_the_training_run_knew_is_on_the_card():

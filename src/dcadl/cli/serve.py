@@ -1,6 +1,7 @@
 """`dcadl serve`: trained models over HTTP."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -38,5 +39,5 @@ def serve(
             raise ValueError("--max-upload, --max-batch and --max-seconds must be more than 0.")
         limits = Limits(upload_bytes=int(max_upload * 1e6), batch=max_batch, seconds=max_seconds)
         token = os.environ.get(TOKEN) or None
-        note(f"serving on http://{host}:{port}/{', with a token' if token else ''}; Ctrl-C ends it")
-        run(models, host=host, port=port, token=token, limits=limits)
+        words = f"serving on http://{host}:{port}/{', with a token' if token else ''}; Ctrl-C ends it"
+        run(models, host=host, port=port, token=token, limits=limits, ready=partial(note, words))

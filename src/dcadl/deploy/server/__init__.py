@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,21 @@ GRACE = 30  # seconds that accepted requests have to be answered in after SIGTER
 
 
 def serve(
-    paths: Sequence[Path], *, host: str, port: int, token: str | None = None, limits: Limits | None = None
+    paths: Sequence[Path],
+    *,
+    host: str,
+    port: int,
+    token: str | None = None,
+    limits: Limits | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer requests until SIGTERM or Ctrl-C; what was accepted by then is still answered."""
+    """Answer requests until SIGTERM or Ctrl-C; what was accepted by then is still answered.
+
+    `ready` is called when the models are loaded, before the first request.
+    """
     uvicorn, app = _import_server()
     application = app.create_app(paths, token=token, limits=limits or Limits())
+    ready()
     uvicorn.run(application, host=host, port=port, timeout_graceful_shutdown=GRACE, log_level="warning")
 
 
