@@ -14,7 +14,7 @@ def check_cluster(method: type, address: str | None, workers: int | None) -> Non
     """Refuse words that contradict each other, and methods that know one machine only."""
     if address is not None and workers is not None:
         raise ValueError("give --dask or --workers, not both.")
-    if (address is not None or workers is not None) and method.__name__ != "DCADL":
+    if (address is not None or workers is not None) and method.__name__ not in ("DCADL", "LOOADL"):
         raise ValueError(f"{method.__name__} fits on one machine; leave out --dask and --workers.")
 
 

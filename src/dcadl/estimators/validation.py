@@ -128,12 +128,19 @@ def stored_rows(estimator: BaseEstimator, X: Any, y: Any) -> tuple[StoredImages,
         return StoredImages(X, X.dtype), y, shape
     if y is None:
         fit_rows(estimator, X[:1], y)  # scikit-learn's own words
-    y = column_or_1d(y, warn=True)
-    check_consistent_length(X, y)
-    assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
+    y = checked_labels(X.shape[0], y)
     first, _, shape = fit_rows(estimator, np.zeros((1, *X.shape[1:]), X.dtype), y[:1])
     return StoredImages(X, first.dtype), y, shape
+
+
+def checked_labels(n: int, y: Any) -> np.ndarray:
+    """Labels of n images."""
+    y = column_or_1d(y, warn=True)
+    if len(y) != n:
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n, len(y)]}")
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    return y
 
 
 def class_numbers(y: np.ndarray, weight: np.ndarray | None, dtype: Any) -> tuple[np.ndarray, ...]:

@@ -12,6 +12,20 @@ LOOK = 2.0  # seconds between two looks at the cluster
 PATIENCE = 20.0  # seconds without a sign of life from any worker
 
 
+def active_client() -> Any:
+    """The client that dask arrays are computed by."""
+    try:
+        from distributed import default_client
+    except ImportError:
+        raise ValueError("Dask arrays need dask and distributed: pip install 'dcadl[dask]'.") from None
+    try:
+        return default_client()
+    except ValueError:
+        raise ValueError(
+            "X is a dask array, and no client is active: make one with dask.distributed.Client()."
+        ) from None
+
+
 def results(client: Any, futures: Sequence[Any]) -> list[Any]:
     """What the futures give; a cluster that has lost scheduler or workers, or is silent, is an error."""
     from distributed import wait

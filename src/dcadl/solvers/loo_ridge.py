@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for
 from dcadl.ops.leave_one_out import Dual, Gram, Primal, Rows, coefficients, gram, left_out, loss, mean_square
@@ -34,18 +34,14 @@ class Sums(NamedTuple):
     FY: Array  # (D, C)
     Y: Array  # (C,)
 
-    def plus(self, other: Sums) -> Sums:
-        """The sums over both, which are about the same values."""
-        return Sums(self.about, *(a + b for a, b in zip(self[1:], other[1:])))
 
-
-def run_sums(F: Array, Y: Array, root: Array, about: Array) -> Sums:
-    """Sums over a run of samples, whose features F come less `about`."""
+def run_sums(F: Array, Y: Array, root: Array) -> tuple[Any, ...]:
+    """What `Sums` has behind `about` of a run of samples, whose features F come less that."""
     xp = array_namespace(F)
     weight = root * root
     heavy = F * weight[:, None]
     sums = (weight @ F, heavy.T @ F, heavy.T @ Y, weight @ Y)
-    return Sums(about, float(xp.sum(as_float64(weight))), *map(as_float64, sums))
+    return float(xp.sum(as_float64(weight))), *map(as_float64, sums)
 
 
 def fit_rows(

@@ -16,7 +16,7 @@ from dcadl.estimators.dcadl.training import TrainingSet
 from dcadl.estimators.prediction import along_samples
 from dcadl.estimators.validation import check_weights, fit_rows, grid_of, is_dask
 from dcadl.solvers.dask_walk import DaskWalk, WorkerBlock, blocks
-from dcadl.solvers.dask_watch import in_words, results
+from dcadl.solvers.dask_watch import active_client, in_words, results
 from dcadl.solvers.sources import Labels
 from dcadl.solvers.walk import Walk
 
@@ -35,7 +35,7 @@ def check_cluster_supports(model: DCADL, checkpoint: Any) -> None:
 
 def blocks_on_cluster(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
     """Blocks of X computed on the workers, each beside its labels; only counts of labels come home."""
-    client = _client()
+    client = active_client()
     with in_words(client):
         return _blocks(client, model, along_samples(X), y, sample_weight)
 
@@ -67,19 +67,6 @@ def _blocks(client: Any, model: DCADL, X: Any, y: Any, sample_weight: Any) -> Tr
             yield blocks(client, make, xs, numbers, firsts), DaskWalk(client)
 
     return TrainingSet(classes, intercept, shape, grid, dtype, np.empty(0), None, parts)
-
-
-def _client() -> Any:
-    try:
-        from distributed import default_client
-    except ImportError:
-        raise ValueError("Dask arrays need dask and distributed: pip install 'dcadl[dask]'.") from None
-    try:
-        return default_client()
-    except ValueError:
-        raise ValueError(
-            "X is a dask array, and no client is active: make one with dask.distributed.Client()."
-        ) from None
 
 
 def _beside(client: Any, values: Any, X: Any, name: str) -> list[Any]:

@@ -13,7 +13,7 @@ from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.fit_report import FitReport
 from dcadl.estimators.loo_adl import learn as learning
-from dcadl.estimators.loo_adl.images import Images, distinct_images, reduce_images, reduced_shape, reduction
+from dcadl.estimators.loo_adl.images import Images, reduce_images, reduced_shape, training_images
 from dcadl.estimators.loo_adl.structures import (
     Candidates,
     candidates,
@@ -25,10 +25,6 @@ from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import (
     check_number,
     check_option,
-    class_numbers,
-    open_npy,
-    sample_weights,
-    stored_rows,
 )
 from dcadl.ops.maps import Front
 from dcadl.ops.patches import Grid, atom_shape, patch_grid
@@ -186,6 +182,8 @@ class LOOADL(CodingClassifier):
         ----------
         X : array-like of shape (n, H, W), (n, H, W, channels), or rows (n, values)
             A memory map, an HDF5 or Zarr array or the path of a `.npy` file is read a chunk at a time.
+            Of a dask array, images that atoms are learned from come home; sums over all others are made on
+            the workers of the active client.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,) or None
 
@@ -202,7 +200,9 @@ class LOOADL(CodingClassifier):
         model, first = learning.started(few, wanted, found[0], m, rng)
 
         def keep(target: LOOADL, learned: learning.Learned) -> None:
-            ridge, honest = learning.last_ridge(images, C, self.backend, model, learned)
+            ridge, honest = learning.last_ridge(
+                images, C, self.backend, model, learned, memory_bytes(self.max_memory)
+            )
             target.classes_, target.image_shape_ = classes, images.shape
             target.reduction_, target._compared = images.factor, tuple(map(tuple, found))
             target._keep(model, learned, ridge, honest)
@@ -232,11 +232,8 @@ class LOOADL(CodingClassifier):
         return [dict(zip(Candidate._fields, one)) for one in self._compared]
 
     def _images(self, X: Any, y: Any, sample_weight: Any) -> tuple[Images, np.ndarray]:
-        source, y, shape = stored_rows(self, open_npy(X), y)
-        weight = sample_weights(sample_weight, self.class_weight, y, np.float64)
-        classes, numbers, _ = class_numbers(y, weight, np.float64)
-        factor = reduction(shape) if self._open("patch_shape") and self._open("stride") else 1
-        return distinct_images(source, numbers, weight, shape, factor), classes
+        free = self._open("patch_shape") and self._open("stride")
+        return training_images(self, X, y, sample_weight, None if free else 1)
 
     def _open(self, name: str) -> bool:
         """Whether a parameter is left to the fit."""

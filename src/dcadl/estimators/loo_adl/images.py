@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace
+from dcadl.estimators.prediction import along_samples
+from dcadl.estimators.validation import (
+    checked_labels,
+    class_numbers,
+    fit_rows,
+    is_dask,
+    open_npy,
+    sample_weights,
+    stored_rows,
+)
+from dcadl.solvers.dask_images import ClusterImages
+from dcadl.solvers.dask_walk import DaskWalk
+from dcadl.solvers.dask_watch import active_client, in_words
+from dcadl.solvers.sources import StoredImages
+from dcadl.solvers.walk import SerialWalk, Walk
 
+_NONE = np.empty(0, int)
 LARGE_PIXELS, WORKING_PIXELS = 12_000, 8_000  # beyond the first, images are reduced to about the second
 
 
 class Rows(Protocol):
-    """Images as rows of pixels, read when asked for (`solvers.sources.StoredImages`)."""
-
-    @property
-    def n(self) -> int: ...
+    """Images as rows of pixels, read when asked for: `StoredImages`, `ClusterImages`."""
 
     def rows(self, part: slice) -> np.ndarray: ...
+
+    def take(self, places: np.ndarray) -> np.ndarray: ...
+
+    def digests(self) -> np.ndarray: ...
 
 
 class Images(NamedTuple):
@@ -42,14 +60,78 @@ class Images(NamedTuple):
 
     def take(self, positions: np.ndarray) -> np.ndarray:
         """Some images as rows, in the order of `positions`, reduced."""
-        rows = [self.source.rows(slice(i, i + 1)) for i in self.places[positions].tolist()]
-        return reduce_images(np.concatenate(rows), self.shape, self.factor)
+        return reduce_images(self.source.take(self.places[positions]), self.shape, self.factor)
 
     def rows(self, part: slice) -> np.ndarray:
         """A run of images as rows, reduced."""
         found = self.places[part]
         run = self.source.rows(slice(int(found[0]), int(found[-1]) + 1))
         return reduce_images(run[found - found[0]], self.shape, self.factor)
+
+    def part(self, which: slice) -> Images:
+        """A run of them."""
+        return self._replace(
+            places=self.places[which], numbers=self.numbers[which], weight=self.weight[which]
+        )
+
+
+class Runs:
+    """Images cut into runs of at most `size`, as a walk visits them."""
+
+    def __init__(self, images: Images, size: int) -> None:
+        n = len(images.places)
+        self.chunks = [images.part(slice(i, min(i + size, n))) for i in range(0, n, size)]
+        self._bytes = n * math.prod(images.shape) * 4
+
+    def __sizeof__(self) -> int:
+        return self._bytes  # Dask moves what is small: images must not look so
+
+
+@contextmanager
+def walked(images: Images, size: int) -> Iterator[tuple[Sequence[Images], Walk]]:
+    """Runs of images, and the walk over them: here one after the other, on a cluster where they lie."""
+    source = images.source
+    if not isinstance(source, ClusterImages):
+        yield Runs(images, size).chunks, SerialWalk()
+        return
+    places = source.by_block(images.places)
+    ends = np.cumsum([len(here) for here in places])[:-1]
+    numbers, weights = np.split(images.numbers, ends), np.split(images.weight, ends)
+    make = partial(_block, images._replace(source=None, rank=_NONE, order=_NONE), size)  # type: ignore[arg-type]
+    with in_words(source.client):
+        yield source.spread(make, places, numbers, weights), DaskWalk(source.client)
+
+
+def _block(
+    like: Images, size: int, source: StoredImages, places: np.ndarray, numbers: np.ndarray, weight: np.ndarray
+) -> Runs:
+    """The images of one block on its worker."""
+    return Runs(like._replace(source=source, places=places, numbers=numbers, weight=weight), size)
+
+
+def training_images(
+    model: Any, X: Any, y: Any, sample_weight: Any, factor: int | None
+) -> tuple[Images, np.ndarray]:
+    """Training images, checked, and the class labels in order; `factor` None: reduced by their size."""
+    door = cluster_rows if is_dask(X) else stored_rows
+    source, y, shape = door(model, open_npy(X), y)
+    sample_weight = sample_weight.compute() if is_dask(sample_weight) else sample_weight
+    weight = sample_weights(sample_weight, model.class_weight, y, np.float64)
+    classes, numbers, _ = class_numbers(y, weight, np.float64)
+    return distinct_images(source, numbers, weight, shape, factor or reduction(shape)), classes
+
+
+def cluster_rows(model: Any, X: Any, y: Any) -> tuple[ClusterImages, np.ndarray, tuple[int, ...]]:
+    """Blocks of X on the workers of the active client; labels come home."""
+    if (model.backend, model.max_memory) != ("numpy", None):
+        raise ValueError(
+            "Dask arrays are fitted with backend='numpy', without checkpoint and without max_memory: workers "
+            "have their own limit."
+        )
+    client, X = active_client(), along_samples(X)
+    first, _, shape = fit_rows(model, np.zeros((1, *X.shape[1:]), X.dtype), [0])
+    y = checked_labels(X.shape[0], y.compute() if is_dask(y) else y)
+    return ClusterImages(client, X, first.dtype), y, shape
 
 
 def distinct_images(
@@ -60,7 +142,7 @@ def distinct_images(
     Leaving an image out must leave out all its copies: a copy that stays behind would give the answer away.
     Images of no weight are left out. Which images are drawn depends on the pixels alone, not on their order.
     """
-    digests = np.concatenate([_digests(source.rows(part)) for part in _parts(source.n)])
+    digests = source.digests()
     keys = np.stack([digests, numbers.astype(np.uint64)], axis=1)
     _, first, copy_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     added = np.bincount(copy_of.ravel(), weights=weight, minlength=len(first)).astype(np.float64)
@@ -95,15 +177,6 @@ def reduce_images(X: Array, shape: tuple[int, ...], factor: int) -> Array:
     images = xp.reshape(X, (X.shape[0], H, W, -1))[:, : small[0] * down, : small[1] * across, :]
     blocks = xp.reshape(images, (X.shape[0], small[0], down, small[1], across, -1))
     return xp.reshape(xp.mean(blocks, axis=(2, 4)), (X.shape[0], -1))
-
-
-def _parts(n: int) -> Sequence[slice]:
-    return [slice(i, min(i + 1024, n)) for i in range(0, n, 1024)]
-
-
-def _digests(rows: np.ndarray) -> np.ndarray:
-    whole = np.ascontiguousarray(rows)
-    return np.array([int.from_bytes(blake2b(row, digest_size=8).digest()) for row in whole], np.uint64)
 
 
 def _ranks(digests: np.ndarray, numbers: np.ndarray) -> np.ndarray:

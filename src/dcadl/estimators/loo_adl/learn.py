@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch, send
-from dcadl.estimators.loo_adl.images import Images
+from dcadl.estimators.loo_adl.images import Images, walked
 from dcadl.estimators.loo_adl.structures import Candidates
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
@@ -34,6 +35,7 @@ LEARNING_VALUES = 60_000_000  # of their windows, kept while they are learned
 JUDGED_IMAGES = 4_000  # whose left-out scores choose λ where features of all do not fit
 SUMMED_IMAGES = 4_096  # whose features are summed up at a time
 FEATURE_BYTES = 400_000_000  # of all images, up to which they are kept
+FEATURE_COPIES, SUM_COPIES = 5, 6  # arrays of that size that live at once
 FEW_IMAGES = 500  # up to which atoms are learned behind the whole pyramid
 LEARNING_POOL = (3,)  # behind which they are learned else: cheaper, and less is learned by heart
 FEWEST_OF_A_CLASS = 4  # images, without which nothing is learned
@@ -258,17 +260,17 @@ def thinned(grid: Grid, n: int, most: int) -> Grid:
 
 
 def last_ridge(
-    images: Images, n_classes: int, backend: str, model: Model, learned: Learned
+    images: Images, n_classes: int, backend: str, model: Model, learned: Learned, limit: int | None = None
 ) -> tuple[RidgeFit, Honest]:
     """The ridge classifier of all images, and left-out scores of images that no atom was learned from.
 
-    Features of all are kept where they fit; else only sums of them, and those of images that no atom was
-    learned from, by which λ is chosen.
+    Features of all are kept where they fit into memory of `limit` bytes; else only sums of them, and those
+    of images that no atom was learned from, by which λ is chosen.
     """
     atoms = learned.atoms
     n, D = len(images.places), 2 * len(atoms.t) * model.pyramid.n_cells
     groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
-    whole = n * D * 4 <= FEATURE_BYTES or n <= D
+    whole = keeps_features(n, D, limit)
     judged = np.arange(n) if whole else images.order[LEARNING_IMAGES : LEARNING_IMAGES + JUDGED_IMAGES]
     some = subset(images, judged, n_classes, backend)
     F = features_of(some.X, model, atoms)
@@ -286,18 +288,37 @@ def last_ridge(
     return ridge, _honest(images, judged[unseen], fetch(ridge.left_out)[unseen])
 
 
+def keeps_features(n: int, D: int, limit: int | None) -> bool:
+    """Whether features of all images are kept; a limit that not even sums over them keep is refused."""
+    room = FEATURE_BYTES if limit is None else min(FEATURE_BYTES, limit // FEATURE_COPIES)
+    if n * D * 4 <= room or (limit is None and n <= D):
+        return True
+    need = SUM_COPIES * 8 * D * D + FEATURE_COPIES * 4 * D * min(n, SUMMED_IMAGES)
+    if limit is not None and need > limit:
+        raise ValueError(
+            f"max_memory must leave room for sums over {D} features, {-(-need // 10**6)} MB; got "
+            f"{limit // 10**6} MB. Raise it, or use fewer atoms or a pool of fewer cells."
+        )
+    return False
+
+
 def sum_up(images: Images, n_classes: int, backend: str, model: Model, atoms: Atoms, *, about: Array) -> Sums:
     """Sums over the features of all images, a run of them at a time.
 
     Runs are long: each adds a matrix of D × D to the sums, whatever its length.
     """
-    total: Sums | None = None
-    for i in range(0, len(images.places), SUMMED_IMAGES):
-        part = slice(i, min(i + SUMMED_IMAGES, len(images.places)))
-        some = subset(images, part, n_classes, backend)
-        F = features_of(some.X, model, atoms) - about
-        with blas_threads_for(F.shape[1]):
-            new = run_sums(F, some.Y, some.root, about)
-        total = new if total is None else total.plus(new)
-    assert total is not None
-    return total
+    visit = partial(_sums_of_run, n_classes, backend, model, atoms, about)
+    with walked(images, SUMMED_IMAGES) as (runs, walk):
+        _, sums = walk(visit, runs)
+    return Sums(about, *sums)
+
+
+def _sums_of_run(
+    n_classes: int, backend: str, model: Model, atoms: Atoms, about: Array, run: Images
+) -> tuple[None, tuple[Any, ...]]:
+    """A visit to some images, here or on a worker."""
+    some = subset(run, slice(0, len(run.places)), n_classes, backend)
+    F = features_of(some.X, model, atoms)
+    F -= about
+    with blas_threads_for(F.shape[1]):
+        return None, run_sums(F, some.Y, some.root)

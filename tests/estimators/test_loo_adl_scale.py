@@ -1,0 +1,105 @@
+"""LOO-ADL beyond one array in memory: disk, clusters and limits give the model of one machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from dcadl import LOOADL
+from dcadl.estimators.loo_adl import learn as learning
+
+QUICK = {"patch_shape": 3, "normalize": "whitened", "pool": (2,), "n_atoms": 4, "max_iter": 2}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Six hundred digits in [0, 1], some of them twice, and their labels."""
+    found = load_digits()
+    X, y = found.images[:600] / 16, found.target[:600]
+    return np.concatenate([X, X[:40]]), np.concatenate([y, y[:40]])
+
+
+@pytest.fixture
+def summed(monkeypatch):
+    """Sums instead of features, as beyond some ten thousand images."""
+    monkeypatch.setattr(learning, "FEATURE_BYTES", 0)
+    monkeypatch.setattr(learning, "LEARNING_IMAGES", 200)
+    monkeypatch.setattr(learning, "JUDGED_IMAGES", 200)
+    monkeypatch.setattr(learning, "SUMMED_IMAGES", 64)
+
+
+def assert_same_model(one, other):
+    for name in ("classes_", "atoms_", "coef_", "intercept_", "objective_"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-8)
+    assert one.expected_accuracy_ == other.expected_accuracy_
+
+
+def spread(X, y, size=150):
+    da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'dcadl[dask]'")
+    return da.from_array(X, chunks=(size, *X.shape[1:])), da.from_array(y, chunks=size)
+
+
+def cluster_of(n, processes=False):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    return distributed.Client(
+        n_workers=n, threads_per_worker=1, processes=processes, dashboard_address=":0", set_as_default=True
+    )
+
+
+@pytest.mark.parametrize("size", [150, 40], ids=["blocks", "a block of copies alone"])
+def test_a_cluster_gives_the_model_of_one_machine(digits, summed, size):
+    X, y = digits
+    weight = np.linspace(0.5, 2, len(y))
+    with cluster_of(2):
+        there = LOOADL(**QUICK, random_state=0).fit(*spread(X, y, size), weight)
+
+    assert_same_model(there, LOOADL(**QUICK, random_state=0).fit(X, y, weight))
+
+
+def test_a_worker_that_dies_takes_nothing_with_it(digits, summed, monkeypatch):
+    real = learning.last_ridge
+
+    with cluster_of(2, processes=True) as client:
+        victim = next(iter(client.run(os.getpid).values()))
+
+        def after_a_kill(*given):
+            os.kill(victim, signal.SIGKILL)
+            return real(*given)
+
+        monkeypatch.setattr(learning, "last_ridge", after_a_kill)
+        survived = LOOADL(**QUICK, random_state=0).fit(*spread(*digits))
+        assert victim not in client.run(os.getpid).values()
+
+    monkeypatch.setattr(learning, "last_ridge", real)
+    assert_same_model(survived, LOOADL(**QUICK, random_state=0).fit(*digits))
+
+
+def test_what_a_cluster_does_not_support_is_refused(digits):
+    with pytest.raises(ValueError, match="without max_memory"):
+        LOOADL(max_memory="1GB").fit(*spread(*digits))
+
+
+def test_without_a_client_the_way_out_is_named(digits):
+    with pytest.raises(ValueError, match=r"make one with dask\.distributed\.Client"):
+        LOOADL().fit(*spread(*digits))
+
+
+def test_a_limit_that_features_exceed_has_them_summed_up(digits, monkeypatch):
+    X, y = digits
+    monkeypatch.setattr(learning, "LEARNING_IMAGES", 0)  # so that all are judged
+    monkeypatch.setattr(learning, "SUMMED_IMAGES", 64)
+    D = 2 * QUICK["n_atoms"] * 4
+    limit = learning.FEATURE_COPIES * 4 * D * 600 - 1
+    plain = {**QUICK, "learn": False, "random_state": 0}
+
+    assert not learning.keeps_features(600, D, limit)
+    assert_same_model(LOOADL(**plain, max_memory=limit).fit(X, y), LOOADL(**plain).fit(X, y))
+
+
+def test_a_limit_without_room_for_the_sums_is_refused(digits):
+    with pytest.raises(ValueError, match="max_memory must leave room for sums over 32 features"):
+        LOOADL(**QUICK, max_memory=30_000).fit(*digits)
