@@ -9,9 +9,10 @@ import pytest
 
 from dcadl.bench import records
 from dcadl.bench.report.cells import duration_text, table
+from dcadl.bench.report.choosing import choosing_table
 from dcadl.bench.report.findings import findings
 from dcadl.bench.report.markdown import markdown
-from dcadl.bench.report.readme import update_readme
+from dcadl.bench.report.readme import short_table, write_between_markers
 from dcadl.bench.report.searches import searches_section
 from dcadl.bench.report.summary import LEAST_CANDIDATES, LEAST_SEEDS, hardware, paired_difference, summarise
 from dcadl.bench.settings import benchmark_config, dataset_config, read_tuned
@@ -38,11 +39,14 @@ def test_the_tables_are_what_the_records_give(kept, summaries):
     assert (RESULTS / "tables.md").read_text() == markdown(list(summaries.values()), hardware(kept), searches)
 
 
-def test_the_readmes_table_is_what_the_records_give(summaries, tmp_path):
-    shutil.copy(ROOT / "README.md", tmp_path)
-    update_readme(tmp_path / "README.md", list(summaries.values()), "docs/results/")
+@pytest.mark.parametrize("name", ["README.md", "docs/choosing.md"])
+def test_the_short_tables_are_what_the_records_give(summaries, tmp_path, name):
+    found = list(summaries.values())
+    table = short_table(found, "docs/results/") if name == "README.md" else choosing_table(found)
+    copy = shutil.copy(ROOT / name, tmp_path)
+    write_between_markers(copy, table)
 
-    assert (tmp_path / "README.md").read_text() == (ROOT / "README.md").read_text()
+    assert Path(copy).read_text() == (ROOT / name).read_text()
 
 
 def test_tuned_runs_had_what_was_chosen_for_them(kept):

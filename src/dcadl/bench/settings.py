@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 from dcadl.bench.methods import find_class, method_names
 
-SHARED = ("data", "divide_by", "size", "features", "tested_on")  # by a data set that is `like` another
+SHARED = (
+    "data",
+    "divide_by",
+    "size",
+    "features",
+    "tested_on",
+    "kind",
+)  # by a data set that is `like` another
 
 
 class Setting(NamedTuple):

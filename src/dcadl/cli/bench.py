@@ -72,14 +72,18 @@ def report(
     tuned: Annotated[
         Path | None, typer.Option(help="Choices of `dcadl tune`: the tables then say what they cost.")
     ] = None,
+    choosing: Annotated[
+        Path | None, typer.Option(help="The same for the small table of which method suits which pictures.")
+    ] = None,
 ) -> None:
     """Turn records into Markdown tables and one page that opens anywhere, offline."""
     from dcadl.bench.report import write_report
 
     with clean_exit():
-        made = {"tables.md": output / "tables.md", "index.html": output / "index.html", "--readme": readme}
+        short = {"--readme": readme, "--choosing": choosing}
+        made = {"tables.md": output / "tables.md", "index.html": output / "index.html", **short}
         refuse_overwrites(made, {"RECORDS": records, "--tuned": tuned})
-        for path in write_report(records, output, readme, tuned):
+        for path in write_report(records, output, readme, tuned, choosing):
             say(path)
 
 

@@ -44,14 +44,14 @@ def short_table(summaries: list[DatasetSummary], pictures: str = "") -> str:
     return "\n".join(lines)
 
 
-def update_readme(path: str | Path, summaries: list[DatasetSummary], pictures: str = "") -> None:
+def write_between_markers(path: str | Path, table: str) -> None:
     """Put the table between the markers of a Markdown file; all else stays."""
     text = Path(path).read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{path} must hold the lines {BEGIN} and {END}, between which the table goes.")
-    write_atomically(path, f"{before}{begin}\n{short_table(summaries, pictures)}\n{end}{after}".encode())
+    write_atomically(path, f"{before}{begin}\n{table}\n{end}{after}".encode())
 
 
 def _cell(summary: DatasetSummary, label: str) -> str:

@@ -8,20 +8,25 @@ from typing import Any
 
 from dcadl.atomic import write_atomically
 from dcadl.bench import records
+from dcadl.bench.report.choosing import choosing_table
 from dcadl.bench.report.curve_picture import curve_picture
 from dcadl.bench.report.curves import CURVES_FILE, learning_curves
 from dcadl.bench.report.markdown import markdown
 from dcadl.bench.report.page import page
-from dcadl.bench.report.readme import update_readme
+from dcadl.bench.report.readme import short_table, write_between_markers
 from dcadl.bench.report.searches import searches_section
 from dcadl.bench.report.summary import hardware, summarise
 from dcadl.bench.settings import read_tuned
 
 
 def write_report(
-    path: str | Path, folder: str | Path, readme: str | Path | None = None, tuned: str | Path | None = None
+    path: str | Path,
+    folder: str | Path,
+    readme: str | Path | None = None,
+    tuned: str | Path | None = None,
+    choosing: str | Path | None = None,
 ) -> list[Path]:
-    """Write `tables.md` and `index.html` into `folder`, the short table into `readme`; the files written.
+    """Write `tables.md` and `index.html` into `folder`, short tables into `readme` and `choosing`; the files.
 
     With `tuned`, the tables mark what was chosen from few candidates, and end with what searches cost. Where
     a data set was run with several numbers of images of each class, `learning_curves.png` shows them.
@@ -44,9 +49,9 @@ def write_report(
     home.mkdir(parents=True, exist_ok=True)
     for name, content in written.items():
         write_atomically(home / name, content)
-    files = [home / name for name in written]
-    if readme is None:
-        return files
-    relative = Path(os.path.relpath(home, Path(readme).resolve().parent)).as_posix()
-    update_readme(readme, summaries, f"{relative}/")
-    return [*files, Path(readme)]
+    if readme is not None:
+        pictures = Path(os.path.relpath(home, Path(readme).resolve().parent)).as_posix()
+        write_between_markers(readme, short_table(summaries, f"{pictures}/"))
+    if choosing is not None:
+        write_between_markers(choosing, choosing_table(summaries))
+    return [*(home / name for name in written), *(Path(file) for file in (readme, choosing) if file)]
