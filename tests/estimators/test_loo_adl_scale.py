@@ -7,10 +7,12 @@ import signal
 
 import numpy as np
 import pytest
+from after_passes import AfterPasses
 from sklearn.datasets import load_digits
 
 from dcadl import LOOADL
 from dcadl.estimators.loo_adl import learn as learning
+from dcadl.solvers import loo_adl
 
 QUICK = {"patch_shape": 3, "normalize": "whitened", "pool": (2,), "n_atoms": 4, "max_iter": 2}
 
@@ -103,3 +105,48 @@ def test_a_limit_that_features_exceed_has_them_summed_up(digits, monkeypatch):
 def test_a_limit_without_room_for_the_sums_is_refused(digits):
     with pytest.raises(ValueError, match="max_memory must leave room for sums over 32 features"):
         LOOADL(**QUICK, max_memory=30_000).fit(*digits)
+
+
+def broken_off(model, passes, X, y, path):
+    """A fit that is interrupted after some passes."""
+
+    def pull_the_plug():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.set_callbacks(AfterPasses(passes, pull_the_plug)).fit(X, y, checkpoint=path)
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_a_resumed_fit_ends_with_the_undisturbed_model(digits, tmp_path, passes, monkeypatch):
+    X, y = digits[0].astype(np.float32), digits[1]
+    how = QUICK | {"max_iter": 4, "tol": 0}
+    undisturbed = LOOADL(**how, random_state=0).fit(X, y)
+    broken_off(LOOADL(**how, random_state=0), passes, X, y, tmp_path / "c")
+    monkeypatch.setattr(learning, "choose", None)  # neither choice nor halves are made again
+    monkeypatch.setattr(learning, "_crossed_scores", None)
+    made, step = [], loo_adl.step
+    monkeypatch.setattr(loo_adl, "step", lambda *given: made.append(1) or step(*given))
+
+    resumed = LOOADL(**how, random_state=0).fit(X, y, checkpoint=tmp_path / "c")
+
+    assert len(made) == 4 - passes
+    undisturbed.save(tmp_path / "one")
+    resumed.save(tmp_path / "other")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_a_checkpoint_of_another_fit_or_a_damaged_one_is_refused(digits, tmp_path):
+    X, y = digits
+    path = tmp_path / "c"
+    LOOADL(**QUICK, random_state=0).fit(X, y, checkpoint=path)
+    other = X.copy()
+    other[5, 3, 3] += 0.5
+    for model, images in ((LOOADL(**QUICK, random_state=1), X), (LOOADL(**QUICK, random_state=0), other)):
+        with pytest.raises(ValueError, match="other data or parameters"):
+            model.fit(images, y, checkpoint=path)
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(ValueError, match="damaged"):
+        LOOADL(**QUICK, random_state=0).fit(X, y, checkpoint=path)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from dcadl.arrays import Array, check_backend, fetch
 from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.fit_report import FitReport
 from dcadl.estimators.loo_adl import learn as learning
+from dcadl.estimators.loo_adl.choice import chosen_structure
 from dcadl.estimators.loo_adl.images import Images, reduce_images, reduced_shape, training_images
+from dcadl.estimators.loo_adl.journal import Journal, identity_of
 from dcadl.estimators.loo_adl.structures import (
     Candidates,
     candidates,
@@ -22,10 +24,8 @@ from dcadl.estimators.loo_adl.structures import (
     usual_atoms,
 )
 from dcadl.estimators.prediction import on_backend
-from dcadl.estimators.validation import (
-    check_number,
-    check_option,
-)
+from dcadl.estimators.validation import check_number, check_option, is_dask
+from dcadl.locks import locked
 from dcadl.ops.maps import Front
 from dcadl.ops.patches import Grid, atom_shape, patch_grid
 from dcadl.ops.pool import Pyramid
@@ -175,7 +175,7 @@ class LOOADL(CodingClassifier):
         self.random_state = random_state
 
     @fitting
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LOOADL:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> LOOADL:
         """Choose a structure, learn atoms, and solve the ridge regression.
 
         Parameters
@@ -186,18 +186,26 @@ class LOOADL(CodingClassifier):
             the workers of the active client.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,) or None
+        checkpoint : path or None
+            A file that is written after the choice and after passes. Where it is there, the fit goes on
+            from it and ends with the model of an undisturbed one; delete it to begin anew.
 
         Returns
         -------
         self
         """
         self._check_parameters()
-        images, classes = self._images(X, y, sample_weight)
-        C, rng, wanted = len(classes), check_random_state(self.random_state), self._candidates(images)
-        found = learning.choose(images, C, self.backend, wanted, rng)
-        few = learning.subset(images, images.order[: learning.CHOICE_IMAGES], C, self.backend)
+        if is_dask(X) and checkpoint is not None:
+            raise ValueError("Dask arrays are fitted without checkpoint.")
+        with nullcontext() if checkpoint is None else locked(checkpoint):  # no other fit writes there
+            images, classes = self._images(X, y, sample_weight)
+            identity = identity_of(self.get_params(deep=False), images, classes)
+            return self._fit(images, classes, (X, y, sample_weight), Journal(checkpoint, identity))
+
+    def _fit(self, images: Images, classes: np.ndarray, given: tuple[Any, ...], journal: Journal) -> LOOADL:
+        C, wanted = len(classes), self._candidates(images)
         m = usual_atoms(len(images.places)) if self._open("n_atoms") else int(self.n_atoms)
-        model, first = learning.started(few, wanted, found[0], m, rng)
+        found, model, first = chosen_structure(images, C, self.backend, wanted, m, self.random_state, journal)
 
         def keep(target: LOOADL, learned: learning.Learned) -> None:
             ridge, honest = learning.last_ridge(
@@ -207,13 +215,13 @@ class LOOADL(CodingClassifier):
             target.reduction_, target._compared = images.factor, tuple(map(tuple, found))
             target._keep(model, learned, ridge, honest)
 
-        learned, report = learning.Learned(first), FitReport(self, self.max_iter, X, y, sample_weight)
+        learned, report = learning.Learned(first), FitReport(self, self.max_iter, *given)
         if self.learn and learning.worth_learning(images, model):
 
             def watch(atoms: Atoms) -> bool:
                 return report.after_pass(lambda target: keep(target, learning.Learned(atoms)))
 
-            passes = learning.Passes(self.max_iter, self.tol, watch)
+            passes = learning.Passes(self.max_iter, self.tol, watch, journal)
             learned = learning.learn_atoms(images, C, self.backend, model, first, passes)
         keep(self, learned)
         report.end()

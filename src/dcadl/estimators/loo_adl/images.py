@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -52,6 +53,7 @@ class Images(NamedTuple):
     order: np.ndarray  # (n,) positions by rank: by turns from every class
     shape: tuple[int, ...]  # of an image as it comes
     factor: int  # by which sides are reduced
+    mark: str = ""  # by which a checkpoint knows them again
 
     @property
     def working_shape(self) -> tuple[int, ...]:
@@ -151,7 +153,8 @@ def distinct_images(
     index, sums = first[used][place], added[used][place]
     rank = _ranks(digests[index], numbers[index])
     order = np.lexsort((digests[index], rank))
-    return Images(source, index, numbers[index], sums, rank, order, shape, factor)
+    mark = blake2b(digests.tobytes(), digest_size=16).hexdigest()
+    return Images(source, index, numbers[index], sums, rank, order, shape, factor, mark)
 
 
 def reduction(shape: tuple[int, ...]) -> int:

@@ -17,13 +17,14 @@ import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch, send
 from dcadl.estimators.loo_adl.images import Images, walked
+from dcadl.estimators.loo_adl.journal import Journal, note_state, recalled_state
 from dcadl.estimators.loo_adl.structures import Candidates
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
 from dcadl.solvers.loo_ridge import RidgeFit, Sums, fit_rows, fit_sums, run_sums
-from dcadl.solvers.loop import Result, iterate
+from dcadl.solvers.loop import Progress, Result, iterate
 from dcadl.solvers.structure import Candidate, Labels, bank, compare, first_look, take_rows
 from dcadl.solvers.walk import map_rows, walker
 
@@ -47,10 +48,11 @@ class Passes(NamedTuple):
     max_iter: int
     tol: float
     watch: Callable[[Atoms], bool]  # told of atoms after each pass; may ask to stop
+    journal: Journal  # of the fit so far
 
     def halved(self) -> Passes:
         """Half as many, that nobody is told of."""
-        return Passes(max(1, self.max_iter // 2), self.tol, lambda atoms: False)
+        return Passes(max(1, self.max_iter // 2), self.tol, lambda atoms: False, Journal())
 
 
 class Subset(NamedTuple):
@@ -180,7 +182,12 @@ def learn_atoms(
         return Learned(atoms, result) if learned.loss < plain.loss else Learned(first)
     ridge = ridge_of(some, model, first)
     half = images.rank[positions] % 2
-    crossed, lam = _crossed_scores(some, half, model, first, passes.halved(), ridge.lam)
+    kept = passes.journal.recall("crossed")
+    if kept is None:
+        crossed, lam = _crossed_scores(some, half, model, first, passes.halved(), ridge.lam)
+        passes.journal.note("crossed", lam, {"scores": fetch(crossed)})
+    else:
+        lam, crossed = kept[0], kept[1]["scores"]
     learned, plain = (_honest(images, positions, scores) for scores in (crossed, ridge.left_out))
     if not learned.loss < plain.loss:
         return Learned(first, None, plain)
@@ -223,14 +230,21 @@ def learn(some: Subset, model: Model, first: Atoms, passes: Passes) -> tuple[Res
     with walker(some.X, slices) as walk:
         chunks = [some.X[part, :] for part in slices]
         problem = loo_adl.pose(chunks, walk, thin, labels.Y, labels.root, lam)
-        result = iterate(
-            lambda state: loo_adl.step(problem, state),
-            loo_adl.start(problem, first),
-            max_iter=passes.max_iter,
-            tol=passes.tol,
-            watch=lambda t, state: passes.watch(loo_adl.atoms_of(problem, state)),
-        )
+
+        def watch(t: int, state: loo_adl.State) -> bool:
+            note_state(passes.journal, state)
+            return passes.watch(loo_adl.atoms_of(problem, state))
+
+        resumed = recalled_state(passes.journal)
+        begin = Progress(loo_adl.start(problem, first)) if resumed is None else _after(resumed)
+        step = partial(loo_adl.step, problem)
+        result = iterate(step, begin, max_iter=passes.max_iter, tol=passes.tol, watch=watch)
         return result, loo_adl.atoms_of(problem, result.state)
+
+
+def _after(state: loo_adl.State) -> Progress:
+    """Where a loop was: its trace begins before the first pass."""
+    return Progress.after(state, state.trace[1:])
 
 
 def ridge_of(
