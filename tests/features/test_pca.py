@@ -30,3 +30,13 @@ def test_all_directions_keep_distances(rng):
     X = rng.standard_normal((12, 30))
     Z = project(X, principal_directions(X, 100))
     np.testing.assert_allclose(np.linalg.norm(Z[0] - Z[5]), np.linalg.norm(X[0] - X[5]))
+
+
+@pytest.mark.parametrize("shape", [(20, 50), (50, 20)], ids=["wide", "tall"])
+def test_a_direction_of_a_ten_thousandth_of_the_variance_is_kept(rng, shape):
+    X = (
+        rng.standard_normal((shape[0], 3))
+        * [1, 1, 1e-2]
+        @ np.linalg.qr(rng.standard_normal((shape[1], 3)))[0].T
+    )
+    assert len(principal_directions(X, 10).components) == 3

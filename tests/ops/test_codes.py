@@ -136,6 +136,13 @@ def test_an_image_that_would_be_worse_off_keeps_its_codes(xp, rng):
     assert float(found.rejected) >= n // 2
 
 
+def test_steps_are_hardly_shorter_than_the_curvature_allows(xp, rng):
+    W = rng.standard_normal((C, p * m))
+    curvature = 1 + 0.5 * np.linalg.norm(W, 2) ** 2
+
+    assert 1 < float(smoothness(xp.asarray(W), 0.5)) / curvature < C ** (1 / 256) + 1e-5
+
+
 def test_the_schedule_follows_the_images_that_refuse():
     assert schedule_codes(2.0, 0.0) == CLOSED_FORM
     assert schedule_codes(2.0, 0.2) == CodeSchedule(True, STEPS, True)
@@ -144,11 +151,12 @@ def test_the_schedule_follows_the_images_that_refuse():
 
 
 def test_codes_that_rounding_alone_would_raise_are_not_rejected(rng):
-    """In single precision, codes that are at the closed form already come back to it."""
+    """In single precision, codes that are at the closed form already, however they got there, stay."""
     U, A, Y, W = (a.astype(np.float32) for a in block(rng))
     for seed in range(20):
         A = np.random.default_rng(seed).standard_normal(A.shape).astype(np.float32)
-        there = moved(np, U, A, Y, W.astype(np.float64), 0.0, 0.5, CLOSED_FORM).U
+        exact = moved(np, *(a.astype(np.float64) for a in (U, A, Y, W)), 0.0, 0.5, CLOSED_FORM).U
+        there = exact.astype(np.float32)
         assert float(moved(np, there, A, Y, W.astype(np.float64), 0.0, 0.5, CLOSED_FORM).rejected) == 0
 
 

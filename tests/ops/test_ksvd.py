@@ -65,6 +65,11 @@ def test_good_atoms_stay(xp, clean):
     np.testing.assert_array_equal(replaced(xp, *clean), clean[0])
 
 
+def test_small_codes_are_use_all_the_same(xp, clean):
+    D, Y, X, errors = clean
+    np.testing.assert_array_equal(replaced(xp, D, Y, 1e-5 * X, errors), D)
+
+
 def test_atoms_with_few_users_become_the_worst_coded_samples(xp, clean):
     D, Y, X, errors = clean
     X = X.copy()

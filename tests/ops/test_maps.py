@@ -66,6 +66,27 @@ def test_a_flat_window_stays_small_however_bright(rng):
     assert np.abs(R).max() < 1e-3
 
 
+@pytest.mark.parametrize(("share", "length"), [(0.05, 1.0), (0.005, 0.5)], ids=["faint", "as good as flat"])
+def test_windows_that_whitening_hardly_leaves_anything_of(rng, share, length):
+    """At five per cent of the usual length they still count in full, at half a per cent by half."""
+    grid = patch_grid((3, 3), 3, 1)
+    x = rng.standard_normal(9)
+    Q = share * np.linalg.qr(rng.standard_normal((9, 9)))[0] @ centring(9)
+
+    scale = scaled_windows(x[None], Front(grid, Q, True, 1.0)).ravel() @ x / (x @ x)
+
+    assert scale * np.linalg.norm(Q @ x) == pytest.approx(length)
+
+
+def test_whitening_spares_directions_that_hardly_vary(rng):
+    """Eigenvalues g become g / (g + a tenth of their mean)."""
+    g, V = np.array([4.0, 1.0, 0.5, 0.0]), np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    S = V * g @ V.T
+    Z = zca(S)
+
+    np.testing.assert_allclose(V.T @ Z @ S @ Z @ V, np.diag(g / (g + 0.1 * g.mean())), atol=1e-12)
+
+
 def test_an_empty_window_has_no_scale():
     grid = patch_grid((4, 4), 2, 1)
 

@@ -15,6 +15,7 @@ from dcadl.ops.patches import (
     patch_table,
     take_patches,
     unit_rows,
+    value_fault,
 )
 
 
@@ -129,3 +130,11 @@ def test_brightness_drops_out(xp, rng, how):
 def test_image_normalisation_spans_the_image_not_its_patches(xp, rng):
     P = fetch(normalised_patches(xp.asarray(rng.random((3, 36))), patch_grid((6, 6), 3, 3), "image"))
     np.testing.assert_allclose((P**2).sum(axis=(1, 2)), 1)
+
+
+@pytest.mark.parametrize(("largest", "usable"), [(1e15, True), (1e16, False), (1e-14, True), (1e-16, False)])
+def test_values_keep_away_from_the_ends_of_their_type(largest, usable):
+    """Squares of them are added up by the thousand, and a thousandth of their length must still count."""
+    X = np.full((2, 9), largest, np.float32)
+
+    assert (value_fault(X) is None) is usable

@@ -46,3 +46,10 @@ def test_atoms_of_full_rank_stay_as_they_are(xp, rng):
     mended = with_full_rank(xp.asarray(atoms), xp.asarray(rng.standard_normal((9, 6))), 4)
 
     np.testing.assert_array_equal(fetch(mended), atoms)
+
+
+def test_a_row_a_ten_thousandth_outside_the_span_counts(xp, rng):
+    A = unit_rows(rng.standard_normal((3, 6)))
+    A = np.concatenate([A, A[:1] + 1e-4 * unit_rows(rng.standard_normal((1, 6)))])
+
+    assert rank(xp.asarray(A)) == 4

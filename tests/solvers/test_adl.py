@@ -67,6 +67,14 @@ def test_the_sample_that_fits_worst_comes_first(xp):
     np.testing.assert_array_equal(revived, Y[[1, 0, 2]])
 
 
+def test_a_short_atom_is_not_dead(xp, rng):
+    Omega = 1e-6 * unit_rows(rng.standard_normal((3, 4)))
+
+    revived = adl._revived(*(xp.asarray(a) for a in (Omega, np.eye(4), np.ones(4))))
+
+    np.testing.assert_array_equal(fetch(revived), Omega)
+
+
 def test_atoms_end_with_the_rank_that_the_samples_allow(xp):
     problem, _ = posed(xp, 20, 7, lambda A: hard_threshold(A, 4))
     Omega = np.repeat(atoms(2, 7), 4, axis=0)  # eight atoms, two directions

@@ -10,7 +10,7 @@ import pytest
 from dcadl.arrays import fetch
 from dcadl.ops.floors import STEP_DAMPING
 from dcadl.ops.patches import unit_rows
-from dcadl.ops.ridge import KroneckerPreconditioner, ridge
+from dcadl.ops.ridge import KroneckerPreconditioner, kronecker_preconditioner, ridge
 from dcadl.solvers import descent
 from dcadl.solvers.walk import Chunk, SerialWalk, threads
 
@@ -198,6 +198,29 @@ def test_a_classifier_step_lowers_the_ridge_objective_under_any_preconditioner(x
     assert value(fetch(found)) < value(W)
 
 
+def test_the_first_classifier_is_most_of_the_way_to_the_best(monkeypatch):
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: False)
+    (_, state), Y = faces_like(np.random.default_rng(0), np.float64), LABELS
+    rows = np.concatenate(state.codes).reshape(len(Y), -1)
+
+    def value(W):
+        return 0.5 * LAMS[1] * ((Y - rows @ W.T) ** 2).sum() + 0.5 * LAMS[2] * (W**2).sum()
+
+    gram = LAMS[1] * rows.T @ rows + LAMS[2] * np.eye(rows.shape[1])
+    best = value(np.linalg.solve(gram, LAMS[1] * rows.T @ Y).T)
+    assert value(state.W) - best < 0.1 * (value(0 * state.W) - best)
+
+
+def test_a_preconditioner_without_a_ridge_is_bounded(xp, rng):
+    """Codes that leave directions empty, and λ3 = 0: nothing grows beyond a million times the others."""
+    A = rng.standard_normal((5, 3))
+    S, T = A @ A.T, np.diag([1.0, 0.5, 0.0])
+
+    inverse = fetch(kronecker_preconditioner(xp.asarray(S), xp.asarray(T), 0.2, 0.0).inverse)
+
+    assert inverse.max() <= 1.01e6 / (0.2 * np.trace(S))
+
+
 def test_without_a_ridge_the_classifier_is_least_squares(rng):
     """Of codes whose directions differ a thousandfold in size: no damping shows in six digits."""
     scale = np.geomspace(1, 1e-3, 6)
@@ -222,13 +245,19 @@ def test_without_a_ridge_a_classifier_of_dependent_codes_stays_small(rng):
     assert np.linalg.norm(W) < 2 * np.linalg.norm(least)
 
 
-def steps_on_faces_like_codes(rng, dtype, passes):
+LABELS = np.eye(6)[np.arange(120) % 6] - 1 / 6
+
+
+def faces_like(rng, dtype):
     """More atoms than a patch has values, so that codes nearly depend on each other."""
     P = unit_rows(rng.standard_normal((120, 4, 1, 8)).cumsum(axis=-1)[:, :, 0] + 3)
-    Y = np.eye(6)[np.arange(120) % 6] - 1 / 6
     Omega = unit_rows(rng.standard_normal((20, 8)))
-    problem = descent.pose(chunks_of(np, P.astype(dtype), Y.astype(dtype), 60), SerialWalk(), LAMS)
-    state = descent.start(problem, Omega.astype(dtype))
+    problem = descent.pose(chunks_of(np, P.astype(dtype), LABELS.astype(dtype), 60), SerialWalk(), LAMS)
+    return problem, descent.start(problem, Omega.astype(dtype))
+
+
+def steps_on_faces_like_codes(rng, dtype, passes):
+    problem, state = faces_like(rng, dtype)
     for _ in range(passes):
         state = descent.step(problem, state)
     return state, descent.objective(problem, state)
