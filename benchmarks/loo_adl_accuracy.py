@@ -4,7 +4,7 @@ What LOO-ADL gets right: whether it reaches the accuracy it expects, and what ea
     DCADL_DATA=… python benchmarks/loo_adl_accuracy.py honesty [SET …] [--seeds 10]
     DCADL_DATA=… python benchmarks/loo_adl_accuracy.py ablations [SET …] [--seeds 3]
     python benchmarks/loo_adl_accuracy.py generated [SET …] [--seeds 3]
-    python benchmarks/loo_adl_accuracy.py filters docs/images/loo-adl-filters.png
+    DCADL_DATA=… python benchmarks/loo_adl_accuracy.py filters docs/images/loo-adl-filters.png
 
 `honesty` compares `expected_accuracy_` with the accuracy on the test images of each split, in standard
 errors of their difference, and says how far probabilities are off. `ablations` changes one thing at a time,
@@ -159,11 +159,11 @@ def _accuracies(name: str, seeds: range) -> dict[str, float]:
 
 
 def draw_filters(path: str) -> None:
-    """Learned atoms beside those they started from, on digits and faces."""
+    """Learned atoms beside those they started from, on handwritten digits and faces."""
     from matplotlib.figure import Figure
 
-    sets = {"digits": "handwritten digits, 8×8", "extended_yaleb-5": "faces, 48×42"}
-    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    sets = {"digits": "digits", "extended_yaleb-5": "Extended YaleB"}
+    figure = Figure(figsize=(8, 2.6), layout="constrained")
     parts = figure.subfigures(1, len(sets))
     for part, (name, title) in zip(parts, sets.items()):
         one = fold(load_dataset(name), 0)
@@ -171,10 +171,10 @@ def draw_filters(path: str) -> None:
         fixed = {"patch_shape": chosen.patch_shape_, "normalize": chosen.normalize_, "pool": chosen.pool_}
         before = _fitted(one, 0, n_atoms=16, learn=False, **fixed)
         after = _fitted(one, 0, n_atoms=16, **fixed)
-        part.suptitle(f"{title}: windows of {chosen.patch_shape_[0]}×{chosen.patch_shape_[1]}")
+        part.suptitle(f"{title}: {chosen.patch_shape_[0]}×{chosen.patch_shape_[1]} pixels", fontsize=11)
         for axes, model, word in zip(part.subplots(1, 2), (before, after), ("before", "after learning")):
             axes.imshow(_tiles(model.atoms_), cmap="gray")
-            axes.set_title(f"{word}: {model.score(one.X_test, one.y_test):.1%}", fontsize=10)
+            axes.set_title(f"{word}: {model.score(one.X_test, one.y_test):.1%} right", fontsize=10)
             axes.set_axis_off()
     figure.savefig(path, dpi=110)
 

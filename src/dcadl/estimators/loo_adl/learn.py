@@ -30,7 +30,7 @@ from dcadl.solvers.walk import map_rows, walker
 
 CHOICE_IMAGES, CHOICE_PLACES = 400, 1_000_000  # that structures are compared on
 CHOICE_ATOMS = 16
-FINALISTS, FINAL_IMAGES = 6, 1_600  # compared again where there are so many images
+FINALISTS, FINAL_IMAGES = 6, 1_400  # compared again where there are so many images
 LEARNING_IMAGES, LEARNING_PLACES = 2_000, 300_000  # that atoms are learned from
 LEARNING_VALUES = 60_000_000  # of their windows, kept while they are learned
 JUDGED_IMAGES = 4_000  # whose left-out scores choose λ where features of all do not fit
