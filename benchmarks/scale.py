@@ -1,6 +1,6 @@
-"""DCADL beyond one machine's comfort: memory, growth with n, a cluster of processes, kills.
+"""DCADL beyond one machine's comfort: memory, growth with n, a cluster of processes, kills; LOO-ADL's memory.
 
-    DCADL_DATA=… python benchmarks/scale.py memory|growth|cluster|features|kills|huge [--passes 3]
+    DCADL_DATA=… python benchmarks/scale.py memory|growth|cluster|features|kills|huge|loo [--passes 3]
 
 Each fit runs in a process of its own, which reports its time and its peak memory beyond what it held
 when the fit began.
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from dcadl import DCADL
+from dcadl import DCADL, LOOADL
 from dcadl.data import load, split
 from machine import describe, timed
 
@@ -37,7 +37,9 @@ KILLS = 20
 def main() -> None:
     """Print one table, or with `one` the figures of one fit as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["memory", "growth", "cluster", "features", "kills", "huge", "one"])
+    commands = ["memory", "growth", "cluster", "features", "kills", "huge", "loo", "one"]
+    parser.add_argument("what", choices=commands)
+    parser.add_argument("--method", default="dcadl")
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--gigabytes", type=float, default=20)
     parser.add_argument("--images", type=int, default=60_000)
@@ -64,6 +66,16 @@ def memory(arguments: argparse.Namespace) -> None:
         print(
             f"{name:17} {one_fit['seconds']:7.1f} s  {ratio:5.2f}×  peak {one_fit['peak'] / 1e9:.2f} GB  "
             f"F {one_fit['objective']:.8g}"
+        )
+
+
+def loo(arguments: argparse.Namespace) -> None:
+    """LOO-ADL on MNIST without settings, with and without a limit."""
+    for limit in (None, "1GB"):
+        found = in_process(arguments, method="loo-adl", max_memory=limit)
+        print(
+            f"max_memory={limit}: {found['seconds']:.0f} s, {found['processor_seconds']:.0f} s of cores, "
+            f"peak {found['peak'] / 1e9:.2f} GB, {100 * found['accuracy']:.2f} % of the test images right"
         )
 
 
@@ -158,6 +170,8 @@ def in_process(arguments: argparse.Namespace, **changes: Any) -> dict[str, float
 
 def one(arguments: argparse.Namespace) -> dict[str, float]:
     """Time and peak memory of one fit."""
+    if arguments.method == "loo-adl":
+        return one_loo(arguments)
     X, y, parameters = data(arguments)
     clock = PassClock()
     model = DCADL(**parameters, max_iter=arguments.passes)
@@ -175,6 +189,19 @@ def one(arguments: argparse.Namespace) -> dict[str, float]:
         "peak": peak,
         "objective": float(model.objective_[-1]),
     }
+
+
+def one_loo(arguments: argparse.Namespace) -> dict[str, float]:
+    """The same of LOO-ADL on MNIST, and its accuracy on the test images."""
+    bunch, (X, y, _) = load("mnist"), data(arguments)
+    model = LOOADL(max_memory=arguments.max_memory, random_state=0)
+    before = time.process_time()
+    with PeakMemory() as memory_used:
+        seconds, _ = timed(lambda: model.fit(X, y))
+    busy = time.process_time() - before
+    accuracy = model.score(bunch.images[60_000:], bunch.target[60_000:])
+    peak = memory_used.peak
+    return {"seconds": seconds, "processor_seconds": busy, "peak": peak, "accuracy": accuracy}
 
 
 def data(arguments: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
