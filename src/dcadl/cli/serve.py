@@ -9,7 +9,7 @@ import typer
 
 from dcadl.cli.terminal import clean_exit, note
 
-TOKEN = "DCADL_TOKEN"
+TOKEN = "DCADL_TOKEN"  # the name of a variable  # nosec B105
 
 
 def serve(

@@ -59,7 +59,7 @@ def card(
     measured : what `measure` found, or None
     licence : licence of the training data, or None where it is not known
     """
-    environment = Environment(
+    environment = Environment(  # nosec B701
         loader=PackageLoader("dcadl.deploy", "templates"),
         autoescape=False,  # Markdown, not HTML: `_text` escapes
         undefined=StrictUndefined,
