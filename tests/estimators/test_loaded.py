@@ -35,6 +35,7 @@ DAMAGE = {
     "labels that are none": ("classes", {"labels": {}}),
     "labels of many kinds": ("classes", {"labels": [0, 1, 2, 3, 4, 5, 6, 7, 8, "9"]}),
     "labels that are no numbers": ("classes", {"dtype": "<f8", "labels": [float("nan")] * 10}),
+    "labels of no kind": ("classes", {"dtype": "(,)i8"}),
     "a label too many": ("classes", {"labels": list(range(11))}),
     "long labels": (
         "classes",

@@ -186,6 +186,23 @@ def test_other_files_are_not_taken_for_a_pyramid(tmp_path):
         SpatialPyramid.load(tmp_path / "x.npz")
 
 
+@pytest.mark.parametrize(
+    "parameters", ["[" * 100_000, '{"a":' * 50_000, "[]", "null", '{"levels": 5}', "NaN"]
+)
+def test_parameters_that_are_none_are_refused_in_one_line(tmp_path, parameters):
+    np.savez(tmp_path / "p.npz", codebook=np.zeros((8, 128), np.float32), parameters=np.array(parameters))
+    with pytest.raises(ValueError, match=r"^\S*p\.npz is not a saved SpatialPyramid; [^\n]*$"):
+        SpatialPyramid.load(tmp_path / "p.npz")
+
+
+def test_directions_too_large_to_compute_with_are_a_value_error(pictures):
+    fitted = small(n_components=3).fit(pictures)
+    components = np.full_like(fitted.directions_.components, 3e38)
+    fitted.directions_ = fitted.directions_._replace(components=components)
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="features overflowed"):
+        fitted.transform(pictures)
+
+
 def test_a_pyramid_is_saved_to_npz_files_only(pictures, tmp_path):
     with pytest.raises(ValueError, match=r"\.npz"):
         small().fit(pictures).save(tmp_path / "pyramid.bin")

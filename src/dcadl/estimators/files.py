@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -178,7 +179,8 @@ def _labels_out(classes: np.ndarray) -> dict[str, Any]:
 
 def _labels_in(saved: dict[str, Any]) -> np.ndarray:
     dtype = saved["dtype"]
-    if dtype != "str" and np.dtype(dtype).kind not in "iufb":
+    # NumPy takes many texts for a dtype, and parses some of them as Python
+    if dtype != "str" and not re.fullmatch(r"[<>|][iufb]\d{1,2}", dtype):
         raise ValueError(f"class labels of dtype {dtype!r} are not supported")
     labels = saved["labels"]
     kinds = {"str": str, "b": bool, "f": int | float}

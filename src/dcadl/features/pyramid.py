@@ -139,7 +139,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         arrays = read_arrays(path)
         try:
             return cls.from_contents(json.loads(str(arrays["parameters"])), arrays, **changes)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(
                 f"{path} is not a saved SpatialPyramid; it holds {', '.join(arrays)}."
             ) from error
@@ -247,6 +247,8 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
         stacked = np.empty((n, self.n_features_out_), dtype=np.float32)
         for i, row in enumerate(with_progress(rows, n, "coding images", self.progress)):
             stacked[i] = row
+        if not np.isfinite(stacked).all():
+            raise ValueError("features overflowed: the pyramid's words or directions are too large.")
         return stacked
 
     def _finished(self, images: list[ImageInput]) -> Iterator[Any]:
