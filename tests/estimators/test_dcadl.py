@@ -63,9 +63,12 @@ def test_signals_have_one_dimensional_atoms(digits):
     assert model.coef_.shape == (10, 7 * 5)
 
 
-def test_without_a_patch_shape_the_whole_sample_is_one_patch(digits):
-    model = DCADL(n_atoms=5, max_iter=2, tol=0).fit(*digits)
-    assert model.atoms_.shape == (5, 8, 8)
+def test_without_a_patch_shape_images_are_cut_and_vectors_are_not(digits):
+    X, y = digits
+    model = DCADL(n_atoms=5, max_iter=2, tol=0)
+    assert model.fit(X, y).atoms_.shape == (5, 3, 3)
+    assert model.fit(X.reshape(len(X), -1), y).atoms_.shape == (5, 64)
+    assert model.set_params(patch_shape=None).fit(X, y).atoms_.shape == (5, 8, 8)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -138,3 +138,27 @@ def test_values_keep_away_from_the_ends_of_their_type(largest, usable):
     X = np.full((2, 9), largest, np.float32)
 
     assert (value_fault(X) is None) is usable
+
+
+@pytest.mark.parametrize(
+    ("shape", "patch", "places"),
+    [
+        ((2, 9), (2, 2), (1, 8)),
+        ((8, 8), (3, 3), (6, 6)),
+        ((48, 42), (10, 10), (8, 7)),
+        ((300, 400, 3), (32, 32), (11, 11)),
+    ],
+)
+def test_patches_nobody_asked_for_are_a_quarter_of_the_side_and_few(shape, patch, places):
+    grid = patch_grid(shape, "auto")
+    assert grid.patch == patch
+    assert grid.counts == places
+
+
+def test_vectors_are_one_patch_where_nobody_asked_for_others():
+    assert patch_grid((64,), "auto") == patch_grid((64,), None)
+
+
+def test_any_other_word_is_no_patch():
+    with pytest.raises(ValueError, match="patch_shape must be integers"):
+        patch_grid((8, 8), "large")

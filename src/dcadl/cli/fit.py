@@ -84,7 +84,7 @@ def fit(
     max_bytes: MaxBytes = None,
     patch: Annotated[
         str | None,
-        typer.Option(help="Size of an atom: N or HxW. Without: chosen by loo-adl, else the whole image."),
+        typer.Option(help="Size of an atom: N or HxW. Without: chosen by the method."),
     ] = None,
     stride: Annotated[
         str | None, typer.Option(help="Step between patches: N or HxW. Without: half a patch.")

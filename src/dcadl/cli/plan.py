@@ -149,7 +149,7 @@ def _loo_adl_bytes(n: int, shape: tuple[int, ...]) -> int:
 
 
 def _patch_bytes(model: Any, n: int, shape: tuple[int, ...]) -> int:
-    """Patches, codes, and the Gram matrix of patches: of whole pictures where no patch was given."""
+    """Patches, codes, and the Gram matrix of patches."""
     from dcadl.ops.patches import patch_grid
 
     params = model.get_params()

@@ -50,7 +50,7 @@ class PatchRidge(Classifier):
 
     def __init__(
         self,
-        patch_shape: Any = None,
+        patch_shape: Any = "auto",
         stride: Any = None,
         image_shape: Any = None,
         normalize: str | None = "patch",
@@ -111,7 +111,7 @@ class RandomAtoms(PatchClassifier):
     def __init__(
         self,
         n_atoms: int = 50,
-        patch_shape: Any = None,
+        patch_shape: Any = "auto",
         stride: Any = None,
         image_shape: Any = None,
         normalize: str | None = "patch",

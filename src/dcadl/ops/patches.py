@@ -14,6 +14,11 @@ import numpy as np
 from dcadl.arrays import Array, array_namespace, device_of, is_numpy
 from dcadl.ops.floors import CONTRAST_FLOOR, RANGE_MARGIN
 
+# Of an image that nobody said more of: by cross-validation inside training halves (benchmarks/defaults.py).
+AUTO_SHARE = 1 / 4  # of the shorter side
+AUTO_LEAST, AUTO_SIDE = 3, 32  # pixels: smaller patches hold no pattern, larger ones cost their square
+AUTO_PLACES = 12  # on an axis, at most
+
 LARGEST = 2**31 - 1  # side or step of patches: with rows and bytes of pixels it is still an address
 NORMALISATIONS = ("patch", "centred", "image", None)
 
@@ -48,21 +53,31 @@ def patch_grid(
 ) -> Grid:
     """The grid for images (H, W), (H, W, channels) or signals (length,).
 
-    `patch_shape=None` is the whole sample; `stride=None` steps by half a patch. `name` is what the user calls
-    the shape.
+    `patch_shape=None` is the whole sample, "auto" a quarter of an image's shorter side, or a whole vector;
+    `stride=None` steps by half a patch. `name` is what the user calls the shape.
     """
     shape = _positive_ints(image_shape, "image_shape", (1, 2, 3))
     spatial = shape[:2]
+    auto = isinstance(patch_shape, str) and patch_shape == "auto" and len(spatial) == 2
+    if auto:
+        side = max(AUTO_LEAST, round(AUTO_SHARE * min(spatial)))
+        patch_shape = min(side, AUTO_SIDE, *spatial)
+    elif isinstance(patch_shape, str) and patch_shape == "auto":
+        patch_shape = None
     patch = spatial if patch_shape is None else _per_axis(patch_shape, len(spatial), name)
     if any(s > size for s, size in zip(patch, spatial)):
         raise ValueError(f"{name} must fit in image_shape; got {patch} in {spatial}. Use a smaller {name}.")
-    step = (
-        tuple(max(1, s // 2) for s in patch) if stride is None else _per_axis(stride, len(spatial), "stride")
-    )
+    step = _per_axis(stride, len(spatial), "stride") if stride is not None else _half(patch, spatial, auto)
     if len(shape) == 1:
         return Grid((1, shape[0], 1), (1, patch[0]), (1, step[0]))
     channels = shape[2] if len(shape) == 3 else 1
     return Grid((shape[0], shape[1], channels), (patch[0], patch[1]), (step[0], step[1]))
+
+
+def _half(patch: tuple[int, ...], spatial: tuple[int, ...], auto: bool) -> tuple[int, ...]:
+    """Half a patch; where the patch was not given either, more on large images, so that places stay few."""
+    far = [-(-(size - s) // (AUTO_PLACES - 1)) if auto else 0 for s, size in zip(patch, spatial)]
+    return tuple(max(1, s // 2, least) for s, least in zip(patch, far))
 
 
 def atom_shape(grid: Grid, image_shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -53,10 +53,11 @@ class DCADL(PatchClassifier):
     ----------
     n_atoms : int, default=50
         Number of atoms, m.
-    patch_shape : int, tuple or None, default=None
-        Height and width of an atom; for signals its length. None: the whole sample.
+    patch_shape : int, tuple, "auto" or None, default="auto"
+        Height and width of an atom; for signals its length. "auto": a quarter of an image's shorter side, 3
+        to 32 pixels; of vectors and signals all. None: the whole sample.
     stride : int, tuple or None, default=None
-        Step between patches. None: half a patch.
+        Step between patches. None: half a patch; for "auto" patches on large images more: 12 places an axis.
     image_shape : tuple or None, default=None
         (H, W), (H, W, channels) or (length,), to fold samples that come as rows. Not needed for X of
         shape (n, H, W) or (n, H, W, channels).
@@ -147,7 +148,7 @@ class DCADL(PatchClassifier):
     def __init__(
         self,
         n_atoms: int = 50,
-        patch_shape: Any = None,
+        patch_shape: Any = "auto",
         stride: Any = None,
         image_shape: Any = None,
         normalize: str | None = "patch",
