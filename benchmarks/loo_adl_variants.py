@@ -48,10 +48,10 @@ def _always_kept() -> Iterator[None]:
 
     def learned(images: Any, n_classes: int, backend: str, model: Any, first: Any, passes: Any) -> Any:
         positions = images.order[: learning.LEARNING_IMAGES]
-        result, atoms = learning.learn(
+        _, atoms = learning.learn(
             learning.subset(images, positions, n_classes, backend), model, first, passes
         )
-        return learning.Learned(atoms, result)
+        return learning.Learned(atoms)
 
     with mock.patch.object(learning, "learn_atoms", learned):
         yield
