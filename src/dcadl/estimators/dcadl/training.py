@@ -21,6 +21,8 @@ from dcadl.solvers.walk import Chunk, Walk, chunked
 if TYPE_CHECKING:
     from dcadl.estimators.dcadl.estimator import DCADL
 
+LONG = 1024  # values of a patch below which a matrix of their square is cheap
+
 Opened = AbstractContextManager[tuple[Sequence[Chunk], Walk]]
 
 
@@ -47,7 +49,7 @@ def images_in_memory(model: DCADL, X: Any, y: Any, sample_weight: Any) -> Traini
     classes, numbers, intercept = class_numbers(y, weight, rows.dtype)
     Y = to_contrasts(np.eye(len(classes), dtype=rows.dtype) - intercept)[numbers]
     dtype, basis, where = rows.dtype, None, (grid, model.normalize)
-    if len(rows) * grid.p < grid.d:  # atoms lie in the span of the patches: n·p values long, not d
+    if LONG <= grid.d > len(rows) * grid.p:  # atoms lie in the span of the patches: n·p values long, not d
         Z, basis = span_of(by_patch(normalised_patches(rows, grid, model.normalize)))
         r = Z.shape[1]
         rows, where = Z.reshape(len(rows), -1), (Grid((1, grid.p * r, 1), (1, r), (1, r)), None)
