@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
+import dcadl
 from dcadl import DCADL
 from dcadl.ops.patches import patch_table, unit_rows
 from dcadl.ops.ridge import ridge
@@ -321,3 +323,32 @@ def test_a_few_long_vectors_are_fitted_in_their_span_to_the_same_model(digits, m
     np.testing.assert_allclose(spans, 0, atol=1e-12)
     np.testing.assert_allclose(in_span.decision_function(X), whole.decision_function(X), atol=1e-6)
     np.testing.assert_allclose(in_span.objective_[2:], whole.objective_[2:], rtol=1e-8)
+
+
+def test_split_codes_are_fitted_saved_and_explained(digits, tmp_path):
+    X, y = digits
+    model = DCADL(**FAST | {"codes": "split"}).fit(X, y)
+    assert model.coef_.shape == (10, 9 * 16)
+    codes = model.transform(X)
+    assert (codes >= 0).all()
+    np.testing.assert_allclose(
+        codes @ model.coef_.T + model.intercept_, model.decision_function(X), atol=1e-10
+    )
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(dcadl.load(tmp_path / "m").predict(X), model.predict(X))
+    np.testing.assert_allclose(model.explain(X[:3]).scores, model.decision_function(X[:3]), atol=1e-6)
+    within = DCADL(**FAST | {"codes": "split"}, max_memory="1GB").fit(X, y)
+    np.testing.assert_allclose(within.coef_, model.coef_, atol=1e-8)
+    with pytest.raises(ValueError, match="codes='signed'"):
+        DCADL(codes="split").partial_fit(X, y, classes=range(10))
+
+
+def test_passes_end_where_the_left_out_error_does_and_the_best_is_kept(digits):
+    usual = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = DCADL(**usual).fit(*digits)
+    assert model.best_iter_ <= model.n_iter_ - 9
+    assert model.n_dead_atoms_ == 0
+    same = DCADL(**usual | {"max_iter": model.best_iter_, "tol": 0}).fit(*digits)
+    np.testing.assert_array_equal(same.atoms_, model.atoms_)

@@ -80,8 +80,7 @@ def values(U, A, Y, W, lam1, lam2):
 
 
 def moved(xp, U, A, Y, W, lam1, lam2, schedule):
-    L = float(smoothness(xp.asarray(W), lam2))
-    move = CodeStep(xp.asarray(W), lam1, lam2, schedule, L, xp.asarray(U).dtype)
+    move = CodeStep(xp.asarray(W), lam1, lam2, schedule, xp.asarray(U).dtype)
     return move(*(xp.asarray(a) for a in (U, A, Y)))
 
 
@@ -120,19 +119,18 @@ def test_no_image_is_worse_off(xp, rng, lam1, lam2, rejected):
         found = moved(xp, U, A, Y, W, lam1, lam2, schedule)
         after = values(found.U, A, Y, W, lam1, lam2)
         assert (after <= before * (1 + 1e-12)).all()
-        np.testing.assert_allclose(sum(fetch(term) for term in found.after), after, rtol=1e-10)
         np.testing.assert_allclose(fetch(found.error), Y - fetch(found.U).reshape(n, -1) @ W.T, atol=1e-12)
         U, before = fetch(found.U), after
 
 
-def test_an_image_that_would_be_worse_off_keeps_its_codes(xp, rng):
+def test_an_image_that_would_be_worse_off_stays_where_there_is_no_way_down(xp, rng):
     U, A, Y, W = block(rng, scale=3.0)
     settled = fetch(moved(np, U, A, Y, W, 1.0, 1.0, CodeSchedule(False, 2000, False)).U)  # the very minimum
     U[: n // 2] = settled[: n // 2]
 
     found = moved(xp, U, A, Y, W, 1.0, 1.0, CLOSED_FORM)
 
-    np.testing.assert_array_equal(fetch(found.U)[: n // 2], settled[: n // 2])
+    np.testing.assert_allclose(fetch(found.U)[: n // 2], settled[: n // 2], atol=1e-6)
     assert float(found.rejected) >= n // 2
 
 
@@ -141,6 +139,18 @@ def test_steps_are_hardly_shorter_than_the_curvature_allows(xp, rng):
     curvature = 1 + 0.5 * np.linalg.norm(W, 2) ** 2
 
     assert 1 < float(smoothness(xp.asarray(W), 0.5)) / curvature < C ** (1 / 256) + 1e-5
+
+
+def test_an_image_that_rejects_the_closed_form_does_not_lose_the_pass(xp, rng):
+    """On Scene15 every image rejects in the second pass."""
+    U, A, Y, W = block(rng, scale=3.0)
+    near = fetch(moved(np, U, A, Y, W, 1.0, 1.0, CodeSchedule(False, 200, False)).U)  # below the closed form
+    before = values(near, A, Y, W, 1.0, 1.0)
+
+    found = moved(xp, near, A, Y, W, 1.0, 1.0, CLOSED_FORM)
+
+    assert float(found.rejected) > n // 2
+    assert (values(found.U, A, Y, W, 1.0, 1.0) < before).sum() > n // 2
 
 
 def test_the_schedule_follows_the_images_that_refuse():
@@ -164,7 +174,7 @@ def test_codes_that_would_raise_the_objective_beyond_rounding_are_rejected(rng):
     """The very minimum with sparsity: the shrunken closed form lies higher, by a millionth or more."""
     U, A, Y, W = block(rng, scale=1.0)
     lowest = moved(np, U, A, Y, W, 1e-3, 1.0, CodeSchedule(False, 5000, False)).U
-    closed = CodeStep(W, 1e-3, 1.0, CLOSED_FORM, 1.0, np.float64).closed_form(A, Y).reshape(U.shape)
+    closed = CodeStep(W, 1e-3, 1.0, CLOSED_FORM, np.float64).closed_form(A, Y).reshape(U.shape)
     above = values(closed, A, Y, W, 1e-3, 1.0) / values(lowest, A, Y, W, 1e-3, 1.0) - 1
     assert (above < 1e-3).all()
 

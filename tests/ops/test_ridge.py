@@ -67,7 +67,7 @@ def test_every_block_cg_step_lowers_the_quadratic(xp, rng, system):
         X = fetch(
             block_conjugate_gradient(
                 lambda D: xp.asarray(M) @ D, xp.asarray(X0), xp.asarray(B - M @ X0), steps
-            )
+            )[0]
         )
         return 0.5 * np.sum(X * (M @ X)) - np.sum(B * X)
 
@@ -80,18 +80,19 @@ def test_block_cg_reaches_the_solution(xp, rng):
     """Of a system as one finds it; on a worse one the damping that keeps it steady slows the last digits."""
     A = rng.standard_normal((60, 30))
     M, B = A.T @ A + 0.1 * np.eye(30), rng.standard_normal((30, 3))
-    X = block_conjugate_gradient(
+    X, left = block_conjugate_gradient(
         lambda D: xp.asarray(M) @ D, xp.zeros(B.shape, dtype=xp.float64), xp.asarray(B), 60
     )
     exact = np.linalg.solve(M, B)
     np.testing.assert_allclose(fetch(X), exact, atol=1e-6 * np.abs(exact).max())
+    np.testing.assert_allclose(fetch(left), B - M @ fetch(X), atol=1e-9)
 
 
 def test_block_cg_stays_at_rest_at_the_solution(xp, system):
     M, B = system
     X = xp.asarray(np.linalg.solve(M, B))
     nothing = xp.zeros(B.shape, dtype=xp.float64)
-    rested = block_conjugate_gradient(lambda D: xp.asarray(M) @ D, X, nothing, 3)
+    rested, _ = block_conjugate_gradient(lambda D: xp.asarray(M) @ D, X, nothing, 3)
     np.testing.assert_array_equal(fetch(rested), fetch(X))
 
 
@@ -200,7 +201,7 @@ def test_conjugate_gradients_end_where_the_residual_is_short_enough(xp, rng):
         return M @ D
 
     start = xp.zeros((30, 2), dtype=xp.float64)
-    found = block_conjugate_gradient(product, start, xp.asarray(B), 100, until=1e-3)
+    found, _ = block_conjugate_gradient(product, start, xp.asarray(B), 100, until=1e-3)
 
     assert np.linalg.norm(B - fetch(M) @ fetch(found)) <= 1.01e-3
     assert len(calls) < 40

@@ -116,7 +116,9 @@ _REFUSALS = {
 @_operations.register
 def _dcadl(model: DCADL) -> tuple[Operation, ...]:
     threshold = 0.0 if model.solver == "paper" else float(model.lam1)
-    return _on_patches(model, threshold)
+    if model.codes == "split":
+        return _on_patches(model, Split(np.full(model.n_atoms, threshold)))
+    return _on_patches(model, SoftThreshold(threshold) if threshold > 0 else None)
 
 
 @_operations.register
@@ -157,7 +159,7 @@ def _cells(pyramid: Pyramid) -> GridPool:
 
 @_operations.register
 def _random_atoms(model: RandomAtoms) -> tuple[Operation, ...]:
-    return _on_patches(model, float(model.lam1))
+    return _on_patches(model, SoftThreshold(float(model.lam1)) if model.lam1 > 0 else None)
 
 
 @_operations.register
@@ -219,10 +221,10 @@ def _sadl(model: SADL) -> tuple[Operation, ...]:
     return (*_unit_image(model), Linear(coef, np.zeros(len(coef), coef.dtype)))
 
 
-def _on_patches(model: Any, threshold: float) -> tuple[Operation, ...]:
-    """Responses to atoms, shrunk, and a linear map: what DCADL and its control predict by."""
+def _on_patches(model: Any, coding: Operation | None) -> tuple[Operation, ...]:
+    """Responses to atoms, their codes, and a linear map: what DCADL and its control predict by."""
     bank = _bank(model.grid_, model.atoms_, model.normalize)
-    codes: tuple[Operation, ...] = (SoftThreshold(threshold),) if threshold > 0 else ()
+    codes: tuple[Operation, ...] = () if coding is None else (coding,)
     return (*_unit_image(model), bank, *codes, Linear(model.coef_, model.intercept_))
 
 

@@ -265,20 +265,24 @@ class PatchClassifier(CodingClassifier):
         """W·τ(ΩX̄) + b; codes live only for their chunk."""
         x, Omega, W, b = on_backend(self.backend, rows, self._Omega(), self.coef_, self.intercept_)
 
-        grid, how, threshold = self.grid_, self.normalize, self._threshold()
+        grid, how = self.grid_, self.normalize
         return map_rows(
-            lambda part: by_image(shrunken(responses(part, grid, how, Omega), threshold)) @ W.T + b, x, grid
+            lambda part: by_image(self._encoded(responses(part, grid, how, Omega))) @ W.T + b, x, grid
         )
 
     def _patch_scores(self, P: Array) -> Array:
         """The same of patches that are normalised already, (n, p, d)."""
         x, Omega, W, b = on_backend(self.backend, P, self._Omega(), self.coef_, self.intercept_)
-        return by_image(shrunken(respond(x, Omega), self._threshold())) @ W.T + b
+        return by_image(self._encoded(respond(x, Omega))) @ W.T + b
 
     def _codes(self, rows: Array) -> np.ndarray:
         """Patch first, then atom."""
         x, Omega = on_backend(self.backend, rows, self._Omega())
-        return fetch(coded(x, self.grid_, self.normalize, Omega, self._threshold()))
+        return fetch(coded(x, self.grid_, self.normalize, Omega, self._encoded))
+
+    def _encoded(self, responses: Array) -> Array:
+        """Codes of responses, in their place."""
+        return shrunken(responses, self._threshold())
 
     def _threshold(self) -> float:
         """What codes are shrunk by."""

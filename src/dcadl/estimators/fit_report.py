@@ -84,3 +84,13 @@ def warn_if_not_converged(name: str, result: Result, tol: float, stacklevel: int
             ConvergenceWarning,
             stacklevel=stacklevel,
         )
+
+
+def warn_of_better_passes(passes: int) -> None:
+    """The same where passes ran out while the classifier was still getting better."""
+    warnings.warn(
+        f"DCADL ran all its {passes} passes, and the leave-one-out error still fell in the last ones. "
+        "Raise max_iter or tol; tol=0 asks for exactly max_iter passes.",
+        ConvergenceWarning,
+        stacklevel=5,
+    )

@@ -24,11 +24,11 @@ def on_backend(backend: str, X: Array, *fitted: np.ndarray) -> tuple[Array, ...]
     return sent, *(xp.astype(send(a, backend), sent.dtype, copy=False) for a in fitted)
 
 
-def coded(X: Array, grid: Grid, how: str | None, Omega: Array, threshold: float) -> Array:
+def coded(X: Array, grid: Grid, how: str | None, Omega: Array, encode: Callable[[Array], Array]) -> Array:
     """Test-time codes τ(ΩX̄), one row per image: no label information enters them."""
 
     def code(part: Array) -> Array:
-        return by_image(shrunken(responses(part, grid, how, Omega), threshold))
+        return by_image(encode(responses(part, grid, how, Omega)))
 
     return map_rows(code, X, grid)
 

@@ -3,15 +3,16 @@
 The codes' block, lines 4-8: min over U of ½‖A − U‖² + λ1‖U‖₁ + ½λ2‖Y − WŨ‖², for each image alone.
 
 Without λ1 the block has a closed form, A + λ2Wᵀ(I + λ2WWᵀ)⁻¹(Y − WA), that costs one step. Shrunk by λ1 it is
-all but the solution while λ1 is small. An image rejects it, and keeps its old codes, where it would raise the
-image's objective; where many images do, we take proximal-gradient steps: the block is 1-strongly convex and
-L-smooth, L = 1 + λ2‖W‖², so K ≥ √L·ln 2 accelerated steps lower it for certain; where that is too many, plain
-steps do, each of which lowers it.
+all but the solution while λ1 is small. An image rejects it where it would raise the image's objective, and
+takes a proximal-gradient step from its old codes instead; where many do, more follow it in the next pass, or
+take its place: the block is 1-strongly convex and L-smooth, L = 1 + λ2‖W‖², so K ≥ √L·ln 2 accelerated
+steps lower it for certain; where that is too many, plain steps do, each of which lowers it.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, inverse_factor, on_host
@@ -40,6 +41,46 @@ def shrink(x: Array, a: float) -> Array:
     """The same in the place of x."""
     x -= array_namespace(x).clip(x, -a, a)
     return x
+
+
+def shrunk(x: Array, a: float, split: bool) -> Array:
+    """τ_a(x), new; of split responses, whose codes are not negative, max(x − a, 0)."""
+    return array_namespace(x).clip(x - a, min=0.0) if split else soft_threshold(x, a)
+
+
+def split_signs(A: Array) -> Array:
+    """(max(A, 0), max(−A, 0)) along the atoms, (…, m) → (…, 2m)."""
+    xp = array_namespace(A)
+    return xp.concat([xp.clip(A, min=0.0), xp.clip(-A, min=0.0)], axis=-1)
+
+
+def rejoin_signs(gap: Array, A: Array) -> Array:
+    """What gaps (…, 2m) to split responses A ask of the responses themselves, (…, m): of the active half.
+
+    ½(max(r, 0) − u)² + ½(max(−r, 0) − v)² is ½r² less u·max(r, 0) + v·max(−r, 0), and a constant. The latter
+    is convex for codes u, v ≥ 0 and lies above its tangents: ½(r − t)² with t = u where r > 0 and −v where
+    r < 0 is an upper bound that touches.
+    """
+    xp, m = array_namespace(A), A.shape[-1] // 2
+    zero = xp.zeros_like(gap[..., :m])
+    return xp.where(A[..., :m] > 0, gap[..., :m], zero) - xp.where(A[..., m:] > 0, gap[..., m:], zero)
+
+
+def code_responses(P: Array, Omega: Array, split: bool) -> Array:
+    """ΩX̄, or what of it is split by sign: what codes are close to."""
+    A = respond(P, Omega)
+    return split_signs(A) if split else A
+
+
+def per_atom(values: Array, split: bool) -> Array:
+    """Values of codes (m,); of split ones (2m,) both halves of an atom together."""
+    m = values.shape[0] // 2
+    return values[:m] + values[m:] if split else values
+
+
+def per_code(values: Array, split: bool) -> Array:
+    """Values of atoms (m,) as those of its codes, (m,) or (2m,)."""
+    return array_namespace(values).concat([values, values]) if split else values
 
 
 def by_patch(U: Array) -> Array:
@@ -83,6 +124,13 @@ def sum_over_rows(A: Array, B: Array) -> Array:
     return summed + as_float64(A[whole:, :].T @ B[whole:, :]) if whole < n else summed
 
 
+def sum_per_code(values: Array, weight: Array | None) -> Array:
+    """(n, p, m) → (m,) over images, weighed, and patches; over images by a product, quicker than a sum."""
+    xp, rows = array_namespace(values), by_image(values)
+    s = xp.ones_like(rows[:, 0]) if weight is None else xp.astype(weight, rows.dtype)
+    return xp.sum(xp.reshape(as_float64(s @ rows), (-1, values.shape[-1])), axis=0)
+
+
 def squared_norm(x: Array) -> Array:
     """‖x‖², the sum over all entries, as a 0-d array in float64 (sums over chunks must not lose digits)."""
     xp = array_namespace(x)
@@ -101,21 +149,11 @@ class CodeSchedule(NamedTuple):
     accelerate: bool
 
 
-class ImageTerms(NamedTuple):
-    """The terms of each image, (b,): ½‖A − U‖², λ1‖U‖₁, ½λ2‖Y − WŨ‖²."""
-
-    fit: Array
-    sparsity: Array
-    label: Array
-
-
 class NewCodes(NamedTuple):
-    """New codes, what they leave of the labels, and the terms before and after."""
+    """New codes, and what they leave of the labels."""
 
     U: Array
     error: Array  # (b, C)
-    before: ImageTerms
-    after: ImageTerms
     rejected: Array  # number of images that the closed form did not serve
 
 
@@ -137,37 +175,45 @@ class CodeStep:
     """What moves the codes of a chunk under the classifier W, which comes in float64."""
 
     def __init__(
-        self, W: Array, lam1: float, lam2: float, schedule: CodeSchedule, L: float | Array, dtype: object
+        self, W: Array, lam1: float, lam2: float, schedule: CodeSchedule, dtype: object, split: bool = False
     ) -> None:
         xp = array_namespace(W)
         eye = xp.eye(W.shape[0], dtype=W.dtype, device=device_of(W))
         K = inverse_factor(add_to_diagonal(lam2 * (W @ W.T), 1.0), eye)
         self._W = xp.astype(W, dtype)
         self._back = xp.astype(lam2 * (K.T @ (K @ W)), dtype)  # (C, p·m): λ2(I + λ2WWᵀ)⁻¹W
-        self._lam1, self._lam2, self.schedule, self._L = lam1, lam2, schedule, L
+        self._lam1, self.lam2, self.schedule = lam1, lam2, schedule
+        self._prox = partial(shrunk, split=True) if split else shrink
+        self._L = xp.astype(smoothness(W, lam2), dtype)
 
     def __call__(self, U: Array, A: Array, Y: Array) -> NewCodes:
         """Codes U (b, p, m) with responses A to codes of which no image's objective is higher."""
         xp = array_namespace(U)
         shape, rows, A = U.shape, xp.reshape(U, (U.shape[0], -1)), xp.reshape(A, (U.shape[0], -1))
         error = Y - rows @ self._W.T
-        before = after = image_terms(rows, A, error, self._lam1, self._lam2)
         worse = xp.ones(Y.shape[0], dtype=xp.bool, device=device_of(Y))
         if self.schedule.closed_form:
             found = self.closed_form(A, Y)
             found_error = Y - found @ self._W.T
-            there = image_terms(found, A, found_error, self._lam1, self._lam2)
+            before, there = self._values(rows, A, error), self._values(found, A, found_error)
             slack = ROUNDING_SLACK * float(xp.finfo(U.dtype).eps)
-            worse = sum(there) > (1 + slack) * sum(before)
-            new, old = (found, found_error, *there), (rows, error, *before)
+            worse = there > (1 + slack) * before
             if not on_host(worse) or bool(xp.any(worse)):  # a device would make us wait for the answer
-                new = _unless(worse, new, old)
-            rows, error, after = new[0], new[1], ImageTerms(*new[2:])
+                stepped = self._proximal_steps(rows, A, Y, error, 1)
+                found, found_error = _unless(worse, (found, found_error), stepped)
+            rows, error = found, found_error
         if self.schedule.steps:
-            rows, error = self._proximal_steps(rows, A, Y, error)
-            after = image_terms(rows, A, error, self._lam1, self._lam2)
+            rows, error = self._proximal_steps(rows, A, Y, error, self.schedule.steps)
         rejected = xp.sum(xp.astype(worse, xp.float64))
-        return NewCodes(xp.reshape(rows, shape), error, before, after, rejected)
+        return NewCodes(xp.reshape(rows, shape), error, rejected)
+
+    def _values(self, rows: Array, A: Array, error: Array) -> Array:
+        """The objective of each image, (b,), at codes whose responses are A."""
+        xp = array_namespace(rows)
+        gap = rows - A
+        ones = xp.ones(rows.shape[1], dtype=rows.dtype, device=device_of(rows))
+        sizes = xp.abs(rows) @ ones  # a product: NumPy's sum takes twice as long
+        return 0.5 * xp.vecdot(gap, gap) + self._lam1 * sizes + 0.5 * self.lam2 * xp.vecdot(error, error)
 
     def closed_form(self, A: Array, Y: Array) -> Array:
         """The closed form, shrunk, one row per image: no old codes enter it."""
@@ -175,38 +221,28 @@ class CodeStep:
         rows = xp.reshape(A, (A.shape[0], -1))
         found = (Y - rows @ self._W.T) @ self._back
         found += rows
-        found -= xp.clip(found, -self._lam1, self._lam1)
-        return found
+        return self._prox(found, self._lam1)
 
-    def _proximal_steps(self, U: Array, A: Array, Y: Array, error: Array) -> tuple[Array, Array]:
+    def _proximal_steps(self, U: Array, A: Array, Y: Array, error: Array, steps: int) -> tuple[Array, Array]:
         """Steps of length 1/L, accelerated where the schedule says so."""
-        xp, root, length = array_namespace(U), self._L**0.5, 1 / self._L
+        root, length = self._L**0.5, 1 / self._L
         beta = (root - 1) / (root + 1) if self.schedule.accelerate else 0.0
         threshold, toward = self._lam1 * length, A * length
-        scaled_W = (self._lam2 * length) * self._W
+        scaled_W = (self.lam2 * length) * self._W
         ahead, ahead_error = U, error
-        for k in range(self.schedule.steps):
+        for k in range(steps):
             old, old_error = U, error
             U = ahead_error @ scaled_W
             U += toward  # in place: these arrays are new, and each further one costs a trip to memory
             U += ahead * (1 - length)
-            U -= xp.clip(U, -threshold, threshold)
+            U = self._prox(U, threshold)
             error = Y - U @ self._W.T
-            if k + 1 < self.schedule.steps:
+            if k + 1 < steps:
                 ahead = U - old
                 ahead *= beta
                 ahead += U
                 ahead_error = error + beta * (error - old_error)  # the error is affine in the codes
         return U, error
-
-
-def image_terms(rows: Array, A: Array, error: Array, lam1: float, lam2: float) -> ImageTerms:
-    """The terms of each image at codes, one row per image, whose responses are A."""
-    xp = array_namespace(rows)
-    gap = rows - A
-    ones = xp.ones(rows.shape[1], dtype=rows.dtype, device=device_of(rows))
-    sizes = xp.abs(rows) @ ones  # a product: NumPy's sum takes twice as long
-    return ImageTerms(0.5 * xp.vecdot(gap, gap), lam1 * sizes, 0.5 * lam2 * xp.vecdot(error, error))
 
 
 def _unless(worse: Array, new: tuple[Array, ...], old: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -36,6 +36,9 @@ SMOOTHNESS_SLACK = 1e-6
 # reason to reject codes.
 ROUNDING_SLACK = 4
 
+# Rounding of a sum over many patches, in the same units: less than that of what it was before is nothing.
+SUM_SLACK = 64
+
 # Squares of values near the ends of a dtype's range overflow or vanish: lengths would be infinite or zero,
 # and a model no better than chance. So the largest value of the data keeps this factor away from both ends.
 RANGE_MARGIN = 1e4

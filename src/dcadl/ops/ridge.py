@@ -54,8 +54,8 @@ def block_conjugate_gradient(
     precondition: Product = lambda residual: residual,
     damping: float = RIDGE_DAMPING,
     until: float = 0.0,
-) -> Array:
-    """`steps` steps towards product(X) = B from a warm start X, where `residual` is B − product(X).
+) -> tuple[Array, Array]:
+    """`steps` steps towards product(X) = B from a warm start X, where `residual` is B − product(X): X and it.
 
     They end early once the residual is no longer than `until`.
 
@@ -71,13 +71,13 @@ def block_conjugate_gradient(
         K = inverse_factor(_damped(D.T @ image, damping, eye), eye)  # KᵀK = (Dᵀ·product(D))⁻¹
         along = K.T @ (K @ (D.T @ residual))
         X = X + D @ along
+        residual = residual - image @ along
         if left:  # directions of the next step, conjugate to those so far
-            residual = residual - image @ along
             if until > 0 and float(_length(residual)) <= until:
                 break
             toward = precondition(residual)
             toward = toward - D @ (K.T @ (K @ (image.T @ toward)))
-    return X
+    return X, residual
 
 
 def _length(x: Array) -> Array:

@@ -56,5 +56,5 @@ def memory_plan(
             f"patches and atoms; got {limit // 10**6} MB. Raise it, or use a larger stride or fewer atoms."
         )
     room = limit - work
-    codes, patches = n * grid.p * m * itemsize, n * grid.p * grid.d * itemsize
-    return MemoryPlan(codes + patches <= room, room)
+    codes = 2 * n * grid.p * m * itemsize  # of a pass, and of the one before it
+    return MemoryPlan(codes + n * grid.p * grid.d * itemsize <= room, room)

@@ -92,13 +92,13 @@ def code_ridge(
 
 
 def leave_one_out_error(
-    chunks: Sequence[Chunk], walk: Walk, code: Code, n_features: int, largest: int = LARGEST
+    chunks: Sequence[Chunk], walk: Walk, code: Code, n_features: int, judges: int = JUDGES
 ) -> float:
     """Mean squared leave-one-out error of the ridge classifier on these codes at its best λ.
 
-    Of many images, about a thousand are looked at, as if there were no others. Nothing is kept of them.
+    Of many images, about so many judges are looked at, as if there were no others. Nothing is kept of them.
     """
-    judged, _ = _gather(chunks, walk, code, n_features, largest)
+    judged, _ = _gather(chunks, walk, code, n_features, LARGEST, judges)
     with blas_threads_for(min(judged.rows.F.shape)):
         shared = gram(judged.rows)
         form = left_out(judged.rows, shared, _search(judged.rows, shared))
@@ -122,11 +122,12 @@ def work_bytes(n: int, n_features: int, largest: int) -> int:
 
 
 def _gather(
-    chunks: Sequence[Chunk], walk: Walk, code: Code, n_features: int, largest: int
+    chunks: Sequence[Chunk], walk: Walk, code: Code, n_features: int, largest: int, most: int | None = None
 ) -> tuple[_Judged, float]:
     """Codes of the judged images, and the weight of all images."""
     _, (n, total) = walk(_count, chunks)
     step, everything = judged_images(int(n), n_features, largest)
+    step = step if most is None else max(step, -(-int(n) // most))
     _, (parts,) = walk(partial(_every, code, step), chunks)
     xp = array_namespace(parts[0][0])
     F, Y = (xp.concat([part[i] for part in parts], axis=0) for i in (0, 1))
@@ -233,7 +234,7 @@ def _iterated(
         length = float(xp.sqrt(squared_norm(residual)))
         if length <= wanted:
             break
-        W = block_conjugate_gradient(
+        W, _ = block_conjugate_gradient(
             product, W, residual, STEPS, precondition=precondition, until=0.5 * wanted
         )
     else:

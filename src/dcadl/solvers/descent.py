@@ -14,35 +14,40 @@ F(Ω, U, W) = Σ_j s_j (½‖ΩX̄_j − U_j‖² + λ1‖U_j‖₁ + ½λ2‖y_
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64, fetch, spd_solver, zeros
 from dcadl.ops.codes import (
-    MANY,
     CodeSchedule,
     CodeStep,
     by_image,
     by_patch,
-    image_terms,
-    respond,
+    code_responses,
+    per_atom,
+    per_code,
+    rejoin_signs,
     schedule_codes,
+    shrunk,
     smoothness,
-    soft_threshold,
     squared_norm,
     sum_over_rows,
+    sum_per_code,
     total,
     weigh,
 )
-from dcadl.ops.floors import RIDGE_DAMPING, START_DAMPING, STEP_DAMPING
+from dcadl.ops.floors import RIDGE_DAMPING, START_DAMPING, STEP_DAMPING, SUM_SLACK
 from dcadl.ops.ridge import (
     KroneckerPreconditioner,
     add_to_diagonal,
     ball_atoms,
     block_conjugate_gradient,
+    clip_rows,
     kronecker_preconditioner,
 )
+from dcadl.ops.scales import best_scales, scaled_terms
 from dcadl.solvers.walk import Chunk, Recomputable, Walk
 
 SMALL_GRAM = 512  # features up to which a solution of line 10 costs less than a step towards it
@@ -59,6 +64,7 @@ class Problem(NamedTuple):
     lam2: float
     lam3: float
     lam4: float
+    split: bool  # codes by sign, max(r, 0) and max(−r, 0): U and W are then twice as wide
     G: Array  # (d, d) X̄X̄ᵀ
     fit_atoms: Callable[[Array], Array]  # ŪX̄ᵀ -> exact atoms in the ball, factored once
 
@@ -66,32 +72,43 @@ class Problem(NamedTuple):
 class PassNumbers(NamedTuple):
     """What the host learns of a pass, in one device-to-host transfer at its end."""
 
-    fit_before: float = 0.0  # ½‖ΩX̄ − Ū‖² and ½λ2‖Y − WŨ‖² at the start of the pass, with the old codes
-    label_before: float = 0.0
-    W_squared: float = 0.0  # ‖W‖², ‖Ω‖² at the start of the pass
-    Omega_squared: float = 0.0
-    fit: float = 0.0  # the terms after the codes
-    sparsity: float = 0.0
-    label: float = 0.0
+    codes: float = math.inf  # F after each block
+    classifier: float = math.inf
+    atoms: float = math.inf
     rejected: float = 0.0  # share of images that rejected the closed form
     smoothness: float = 1.0  # L of the next codes' block
 
 
+class Best(NamedTuple):
+    """The best pass of those that were looked at (`stopping`)."""
+
+    Omega: Array
+    W: Array
+    n_iter: int
+    error: float  # leave-one-out error of the classifier on its codes
+
+
 class State(NamedTuple):
-    """What moves."""
+    """What moves. The codes are those of `codes`, each times the scale of its atom."""
 
     Omega: Array
     W: Array  # in float64
+    scale: Array  # (m,), or (2m,) of split codes
     codes: Sequence[Any]  # U of each chunk
-    trace: tuple[float, ...]  # F after each block; of the last pass after its codes only
+    ahead: tuple[Array, Array]  # Ω and W on the way on from the last two passes: where the next one begins
+    momentum: float  # the longer without a restart, the more; first atoms are no place to come from
+    trace: tuple[float, ...]  # F after each block of each pass: codes, classifier, atoms, codes, …
     numbers: PassNumbers  # of the last pass
     preconditioner: KroneckerPreconditioner | None  # of the first codes; None where line 10 is solved
+    best: Best | None = None
 
 
-def pose(chunks: Sequence[Chunk], walk: Walk, lams: tuple[float, float, float, float]) -> Problem:
+def pose(
+    chunks: Sequence[Chunk], walk: Walk, lams: tuple[float, float, float, float], split: bool = False
+) -> Problem:
     """The problem, with X̄X̄ᵀ taken and factored once."""
     _, (G,) = walk(_gram, chunks)
-    return Problem(chunks, walk, *lams, G, ball_atoms(G, lams[3]))
+    return Problem(chunks, walk, *lams, split, G, ball_atoms(G, lams[3]))
 
 
 def start(problem: Problem, Omega: Array) -> State:
@@ -100,49 +117,35 @@ def start(problem: Problem, Omega: Array) -> State:
     preconditioner = _preconditioner(problem, codes, *target.shape)
     W = _first_classifier(problem, codes, target, preconditioner)
     numbers = PassNumbers(smoothness=float(smoothness(W, problem.lam2)))
-    return State(Omega, W, codes, (), numbers, preconditioner)
+    scale = array_namespace(Omega).ones_like(per_code(Omega[:, 0], problem.split))
+    return State(Omega, W, scale, codes, (Omega, W), 0.0, (), numbers, preconditioner)
 
 
 def step(problem: Problem, state: State) -> State:
-    """One pass: codes, classifier, atoms, each a descent step on F."""
+    """One pass from ahead of the last one, or, where F would rise, from where that ended."""
+    faster = 0.5 + math.sqrt(0.25 + state.momentum**2)
+    if state.momentum > 1:
+        found = _one_pass(problem, state, *state.ahead, faster)
+        if found.numbers.codes <= state.numbers.atoms:
+            return found
+        faster = (1 + math.sqrt(5)) / 2
+    return _one_pass(problem, state, state.Omega, state.W, faster)
+
+
+def _one_pass(problem: Problem, state: State, Omega: Array, W: Array, momentum: float) -> State:
+    """Codes, classifier, atoms and their scales: each a descent step on F."""
     last = state.numbers
-    Omega, W, stacked, *codes = problem.walk.run(
+    new_Omega, new_W, scale, ahead_Omega, ahead_W, stacked, *codes = problem.walk.run(
         partial(_pass, problem, state.preconditioner),
         schedule_codes(last.smoothness, last.rejected),
-        last.smoothness,
-        *(state.Omega, state.W, *state.codes),
+        (momentum - 1) / (0.5 + math.sqrt(0.25 + momentum**2)),
+        *(Omega, W, state.Omega, state.W, state.scale, *state.codes),
     )
     now = PassNumbers(*fetch(stacked).tolist())
-    start = now.fit_before, now.label_before, now.W_squared, now.Omega_squared
-    ended = _ends_of_pass(problem, last, *start) if state.trace else ()
-    ridges = 0.5 * (problem.lam3 * now.W_squared + problem.lam4 * now.Omega_squared)
-    after_codes = now.fit + now.sparsity + now.label + ridges
-    return State(Omega, W, codes, (*state.trace, *ended, after_codes), now, state.preconditioner)
-
-
-def objective(problem: Problem, state: State) -> tuple[float, ...]:
-    """F after each block of each pass: codes, classifier, atoms, codes, …"""
-    Omega = state.Omega
-    W = array_namespace(Omega).astype(state.W, Omega.dtype)
-
-    def terms(chunk: Chunk, U: Array) -> tuple[None, tuple[Array, Array]]:
-        A, rows = by_image(respond(chunk.patches(), Omega)), by_image(U)
-        found = image_terms(rows, A, chunk.Y - rows @ W.T, problem.lam1, problem.lam2)
-        return None, (total(found.fit, chunk.weight), total(found.label, chunk.weight))
-
-    _, (fit, label) = problem.walk(terms, problem.chunks, state.codes)
-    numbers = fit, label, squared_norm(state.W), squared_norm(Omega)
-    return (*state.trace, *_ends_of_pass(problem, state.numbers, *(float(number) for number in numbers)))
-
-
-def lower_codes(problem: Problem, Omega: Array, W: Array, codes: Sequence[Any]) -> Sequence[Any]:
-    """The codes' block of a pass alone."""
-    L = float(smoothness(W, problem.lam2))
-    move = CodeStep(W, problem.lam1, problem.lam2, schedule_codes(L, MANY), L, Omega.dtype)
-    found, _ = problem.walk(
-        lambda chunk, U: (move(U, respond(chunk.patches(), Omega), chunk.Y).U, ()), problem.chunks, codes
-    )
-    return found
+    ahead = ahead_Omega, ahead_W
+    trace = (*state.trace, *now[:BLOCKS])
+    moved = state._replace(Omega=new_Omega, W=new_W, scale=scale, codes=codes)
+    return moved._replace(ahead=ahead, momentum=momentum, trace=trace, numbers=now)
 
 
 # --- one pass ----------------------------------------------------------------------------------------
@@ -152,57 +155,92 @@ def _pass(
     problem: Problem,
     preconditioner: KroneckerPreconditioner | None,
     schedule: CodeSchedule,
-    L: float | Array,
+    beta: float | Array,
     Omega: Array,
     W: Array,
+    last_Omega: Array,
+    last_W: Array,
+    scale: Array,
     *codes: Any,
 ) -> tuple[Array, ...]:
-    """New atoms, classifier, pass numbers and codes: arrays to arrays, nothing asked of them."""
-    xp = array_namespace(Omega)
-    move = CodeStep(W, problem.lam1, problem.lam2, schedule, L, Omega.dtype)
+    """New atoms, classifier, scales, both further on, pass numbers and codes: nothing is asked of arrays."""
+    xp, (_, _, lam1, lam2, lam3, lam4, split, *_) = array_namespace(Omega), problem
+    move = CodeStep(W, lam1, lam2, schedule, Omega.dtype, split)
     new_codes, sums = problem.walk(  # lines 4-8
-        lambda chunk, U: _visit(move, chunk, U, Omega), problem.chunks, codes
+        lambda chunk, U: _visit(move, chunk, U * scale, Omega, split), problem.chunks, codes
     )
-    fit_before, label_before, fit, sparsity, label, rejected, n, classifier_descent, atom_residual = sums
+    fit, size, label, rejected, n, classifier_descent, atom_residual = sums
 
-    residual = problem.lam2 * classifier_descent - problem.lam3 * W.T
-    (new_W,), (new_Omega, W2, Omega2) = problem.walk.run_both(
+    residual = lam2 * classifier_descent - lam3 * W.T
+    (new_W, left), (new_Omega, new_fit) = problem.walk.run_both(
         partial(
             _lower_classifier, problem, new_codes, W, residual, preconditioner, 1, STEP_DAMPING
         ),  # line 10
-        partial(_fit_atoms, problem, Omega, W, atom_residual),  # lines 12-13
+        partial(_fit_atoms, problem, Omega, atom_residual, per_atom(fit, split)),  # lines 12-13
     )
-    new_L = smoothness(new_W, problem.lam2)
-    numbers = PassNumbers(fit_before, label_before, W2, Omega2, fit, sparsity, label, rejected / n, new_L)
-    return new_Omega, new_W, xp.stack([xp.asarray(x, dtype=xp.float64) for x in numbers]), *new_codes
+    rest = 0.5 * xp.sum(fit) + lam1 * xp.sum(size) + 0.5 * lam4 * squared_norm(Omega)
+    after_codes = rest + label + 0.5 * lam3 * squared_norm(W)
+    after_classifier = after_codes - 0.5 * xp.sum((new_W - W).T * (residual + left))  # a quadratic's decrease
+    kept = after_classifier - rest - 0.5 * lam3 * squared_norm(new_W)  # label term: no scale changes it
+    new_Omega, new_W, new_scale, scaled = _rescale(problem, new_Omega, new_W, new_fit, per_atom(size, split))
+
+    ahead_Omega = clip_rows(new_Omega + beta * (new_Omega - last_Omega))
+    ahead_W = new_W + beta * (new_W - last_W)
+    new_L = xp.maximum(smoothness(new_W, lam2), smoothness(ahead_W, lam2))
+    numbers = PassNumbers(after_codes, after_classifier, kept + scaled, rejected / n, new_L)
+    stacked = xp.stack([xp.asarray(x, dtype=xp.float64) for x in numbers])
+    return new_Omega, new_W, new_scale, ahead_Omega, ahead_W, stacked, *new_codes
 
 
-def _fit_atoms(problem: Problem, Omega: Array, W: Array, atom_residual: Array) -> tuple[Array, ...]:
-    """Exact atoms in the ball; and ‖W‖², ‖Ω‖² before them."""
+def _fit_atoms(problem: Problem, Omega: Array, atom_residual: Array, fit: Array) -> tuple[Array, Array]:
+    """Exact atoms in the ball, and ‖ω_iX̄ − U_i‖² of each, which was `fit` (of split codes, a bound of it)."""
     # ŪX̄ᵀ = (Ū − ΩX̄)X̄ᵀ + Ω(X̄X̄ᵀ): the small part from the chunks, the large one in float64.
-    B = atom_residual + as_float64(Omega) @ problem.G
-    new_Omega = array_namespace(Omega).astype(problem.fit_atoms(B), Omega.dtype)
-    return new_Omega, squared_norm(W), squared_norm(Omega)
+    xp, old = array_namespace(Omega), as_float64(Omega)
+    new_Omega = xp.astype(problem.fit_atoms(atom_residual + old @ problem.G), Omega.dtype)
+    change = as_float64(new_Omega) - old
+    new_fit = fit + xp.vecdot(change, change @ problem.G - 2 * atom_residual)
+    return new_Omega, xp.maximum(new_fit, SUM_SLACK * float(xp.finfo(Omega.dtype).eps) * fit)
 
 
-def _visit(move: CodeStep, chunk: Chunk, U: Array, Omega: Array) -> tuple[Any, tuple[Any, ...]]:
+def _rescale(problem: Problem, Omega: Array, W: Array, fit: Array, size: Array) -> tuple[Array, ...]:
+    """Atoms and classifier at the scales that make F least, scales of codes, and the terms of F with them."""
+    xp, split, wide = array_namespace(W), problem.split, as_float64(Omega)
+    columns = xp.sum(W * W, axis=0)  # of W: patch first, then atom
+    squares, per_patch = xp.vecdot(wide, wide), xp.reshape(columns, (-1, (1 + split) * Omega.shape[0]))
+    a, b = fit + problem.lam4 * squares, problem.lam1 * size
+    w = problem.lam3 * per_atom(xp.sum(per_patch, axis=0), split)
+    c = best_scales(a, b, w, xp.sqrt(squares))
+    scale = per_code(c, split)
+    W = W / xp.tile(scale, (per_patch.shape[0],))
+    return (
+        xp.astype(c[:, None] * wide, Omega.dtype),
+        W,
+        xp.astype(scale, Omega.dtype),
+        scaled_terms(a, b, w, c),
+    )
+
+
+def _visit(move: CodeStep, chunk: Chunk, U: Array, Omega: Array, split: bool) -> tuple[Any, tuple[Any, ...]]:
     """New codes of a chunk, and what the classifier, the atoms and the objective need of them."""
-    P, s = chunk.patches(), chunk.weight
-    A = respond(P, Omega)  # line 4
-    U, error, before, after, rejected = move(U, A, chunk.Y)  # lines 4-8
+    xp, P, s = array_namespace(U), chunk.patches(), chunk.weight
+    A = code_responses(P, Omega, split)  # line 4
+    U, error, rejected = move(U, A, chunk.Y)  # lines 4-8
+    gap = U - A
+    fit, size = sum_per_code(gap * gap, s), sum_per_code(xp.abs(U), s)
+    gap = weigh(rejoin_signs(gap, A) if split else gap, s)
     # (p·m, C) and (m, d): Ũ(Y − WŨ)ᵀ, which is − the gradient in Wᵀ over λ2; and (Ū − ΩX̄)X̄ᵀ
     classifier_descent = sum_over_rows(by_image(weigh(U, s)), error)
-    atom_residual = sum_over_rows(by_patch(P), by_patch(weigh(U - A, s))).T
-    terms = [total(term, s) for term in (before.fit, before.label, *after)]
-    sums = (*terms, rejected, float(U.shape[0]), classifier_descent, atom_residual)
+    atom_residual = sum_over_rows(by_patch(P), by_patch(gap)).T
+    label = 0.5 * move.lam2 * total(xp.vecdot(error, error), s)
+    sums = (fit, size, label, rejected, float(U.shape[0]), classifier_descent, atom_residual)
     if move.schedule.steps:  # they start from the old codes, which will be gone
         return U, sums
     shape = U.shape
-    return Recomputable(U, lambda: _closed_form(move, chunk, Omega, shape), rejected), sums
+    return Recomputable(U, lambda: _closed_form(move, chunk, Omega, split, shape), rejected), sums
 
 
-def _closed_form(move: CodeStep, chunk: Chunk, Omega: Array, shape: tuple[int, ...]) -> Array:
-    found = move.closed_form(respond(chunk.patches(), Omega), chunk.Y)
+def _closed_form(move: CodeStep, chunk: Chunk, Omega: Array, split: bool, shape: tuple[int, ...]) -> Array:
+    found = move.closed_form(code_responses(chunk.patches(), Omega, split), chunk.Y)
     return array_namespace(found).reshape(found, shape)
 
 
@@ -215,20 +253,11 @@ def _shrunk_codes(problem: Problem, chunk: Chunk, Omega: Array) -> tuple[Any, tu
     """Codes that know no labels, and λ2ŨYᵀ."""
 
     def compute() -> Array:
-        return soft_threshold(respond(chunk.patches(), Omega), problem.lam1)
+        return shrunk(code_responses(chunk.patches(), Omega, problem.split), problem.lam1, problem.split)
 
     U = compute()
     target = as_float64(by_image(weigh(U, chunk.weight))).T @ as_float64(chunk.Y)
     return Recomputable(U, compute), (problem.lam2 * target,)
-
-
-def _ends_of_pass(
-    problem: Problem, last: PassNumbers, fit: float, label: float, W_squared: float, Omega_squared: float
-) -> tuple[float, float]:
-    """F after the classifier and after the atoms of a pass, whose numbers are `last`, seen from its end."""
-    ridge = last.sparsity + label + 0.5 * problem.lam3 * W_squared
-    after_classifier = last.fit + ridge + 0.5 * problem.lam4 * last.Omega_squared
-    return after_classifier, fit + ridge + 0.5 * problem.lam4 * Omega_squared
 
 
 # --- the classifier, line 10: (λ2ŨŨᵀ + λ3I)Wᵀ = λ2ŨYᵀ --------------------------------------------------
@@ -274,25 +303,26 @@ def _lower_classifier(
     preconditioner: KroneckerPreconditioner | None,
     steps: int,
     damping: float,
-) -> tuple[Array]:
-    """W with a lower ridge objective, or its minimum. `residual` is λ2Ũ(Y − WŨ)ᵀ − λ3Wᵀ."""
+) -> tuple[Array, Array]:
+    """W with a lower ridge objective, or its minimum. `residual` is λ2Ũ(Y − WŨ)ᵀ − λ3Wᵀ; and what is left."""
     walk, chunks = problem.walk, problem.chunks
     if preconditioner is None:
         _, (G,) = walk(_code_gram, chunks, codes)
         G = problem.lam2 * G
         xp = array_namespace(G)
         ridge = xp.clip(RIDGE_DAMPING * xp.max(xp.linalg.diagonal(G)), min=problem.lam3)  # λ3 may be 0
-        return (W + spd_solver(add_to_diagonal(G, ridge))(residual).T,)
+        change = spd_solver(add_to_diagonal(G, ridge))(residual)
+        return W + change.T, residual - G @ change - problem.lam3 * change
 
     def product(D: Array) -> Array:
         """(λ2ŨŨᵀ + λ3I)D, the large part in the codes' own precision."""
         _, (image,) = walk(lambda chunk, U: _code_image(chunk, U, D), chunks, codes)
         return problem.lam2 * image + problem.lam3 * D
 
-    found = block_conjugate_gradient(
+    found, left = block_conjugate_gradient(
         product, W.T, residual, steps, precondition=preconditioner.solve, damping=damping
     )
-    return (found.T,)
+    return found.T, left
 
 
 def _code_gram(chunk: Chunk, U: Array) -> tuple[None, tuple[Array]]:

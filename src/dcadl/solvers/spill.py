@@ -41,10 +41,9 @@ class Dropped(NamedTuple):
 
 
 class CodeStore:
-    """A place for the codes of each chunk: `room` bytes in memory, the rest in a file without a name.
+    """Places for the codes of each chunk: `room` bytes in memory, the rest in a file without a name.
 
-    New codes overwrite the old ones of their chunk, so that there is one copy of them all. The file
-    has no name from the start: however the process ends, nothing is left behind.
+    The file has no name from the start: however the process ends, nothing is left behind.
     """
 
     def __init__(self, room: int) -> None:
@@ -60,18 +59,17 @@ class CodeStore:
     ) -> None:
         self._file.close()
 
-    def places(self, shapes: Sequence[tuple[int, ...]], dtype: Any) -> list[Any]:
-        """An empty place for the codes of each chunk."""
-        found: list[Any] = []
-        for shape in shapes:
-            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-            if size <= self._room:
-                found.append(np.empty(shape, dtype))
-                self._room -= size
-            else:
-                found.append(Spilled(self, self._end, shape, dtype))
-                self._end += size
-        return found
+    def places(self, shapes: Sequence[tuple[int, ...]], dtype: Any) -> list[tuple[Any, Any]]:
+        """Two empty places for the codes of each chunk: for those of a pass, and of the one before it."""
+        return [(self._place(shape, dtype), self._place(shape, dtype)) for shape in shapes]
+
+    def _place(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if size <= self._room:
+            self._room -= size
+            return np.empty(shape, dtype)
+        self._end += size
+        return Spilled(self, self._end - size, shape, dtype)
 
     def read_into(self, U: np.ndarray, offset: int) -> None:
         """Fill U from the file."""
@@ -91,20 +89,23 @@ class CodeStore:
 
 
 class KeepingWalk(SerialWalk):
-    """A walk that puts what a chunk keeps into that chunk's place, and hands it out from there.
+    """A walk that puts what a chunk keeps into a place of that chunk, and hands it out from there.
 
-    With `recompute`, codes that would lie in the file are computed again instead, where they can be.
+    Codes that a visit is given stay as they are: a pass that is not taken has overwritten nothing. With
+    `recompute`, codes that would lie in the file are computed again instead, where they can be.
     """
 
-    def __init__(self, walk: Walk, places: Sequence[Any], recompute: bool = False) -> None:
+    def __init__(self, walk: Walk, places: Sequence[tuple[Any, Any]], recompute: bool = False) -> None:
         self._walk = walk
         self._places = places
         self._recompute = recompute
 
     def __call__(self, visit: Visit, *columns: Sequence[Any]) -> tuple[Sequence[Any], Sums]:
-        def visit_at(place: Any, *row: Any) -> tuple[Any, Sums]:
+        def visit_at(places: tuple[Any, Any], *row: Any) -> tuple[Any, Sums]:
             kept, sums = visit(*(_here(entry) for entry in row))
-            return (None if kept is None else self._put(kept, place)), sums
+            one, other = places
+            free = other if any(entry is one for entry in row) else one
+            return (None if kept is None else self._put(kept, free)), sums
 
         return self._walk(visit_at, self._places, *columns)
 

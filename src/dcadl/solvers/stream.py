@@ -22,7 +22,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, fetch, spd_solver
-from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold
+from dcadl.ops.codes import (
+    MANY,
+    CodeStep,
+    by_image,
+    by_patch,
+    code_responses,
+    schedule_codes,
+    shrunk,
+    smoothness,
+)
 from dcadl.ops.floors import RIDGE_DAMPING
 from dcadl.ops.ridge import add_to_diagonal, ball_atoms, from_contrasts
 from dcadl.solvers import descent
@@ -47,10 +56,14 @@ def codes_of(problem: descent.Problem, Omega: Array, W: Array | None) -> Sequenc
     """Codes of a batch under the atoms and the classifier so far; without one, a first is made of it."""
     if W is None:
         return descent.step(problem, descent.start(problem, Omega)).codes
-    codes, _ = problem.walk(
-        lambda chunk: (soft_threshold(respond(chunk.patches(), Omega), problem.lam1), ()), problem.chunks
-    )
-    return descent.lower_codes(problem, Omega, W, codes)
+    schedule = schedule_codes(float(smoothness(W, problem.lam2)), MANY)
+    move = CodeStep(W, problem.lam1, problem.lam2, schedule, Omega.dtype, problem.split)
+
+    def visit(chunk: Chunk) -> tuple[Array, tuple[()]]:
+        A = code_responses(chunk.patches(), Omega, problem.split)
+        return move(shrunk(A, problem.lam1, problem.split), A, chunk.Y).U, ()
+
+    return problem.walk(visit, problem.chunks)[0]
 
 
 def gather(problem: descent.Problem, codes: Sequence[Array], intercept: np.ndarray) -> Statistics:

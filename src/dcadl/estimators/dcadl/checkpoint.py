@@ -20,7 +20,7 @@ from dcadl.arrays import Array, array_namespace, as_float64, fetch, send
 from dcadl.atomic import replacing
 from dcadl.estimators.dcadl.training import TrainingSet
 from dcadl.ops.ridge import KroneckerPreconditioner
-from dcadl.solvers.descent import BLOCKS, PassNumbers, Problem, State
+from dcadl.solvers.descent import BLOCKS, Best, PassNumbers, Problem, State
 from dcadl.solvers.loop import Progress
 from dcadl.solvers.spill import codes_at
 from dcadl.solvers.walk import Chunk
@@ -33,7 +33,9 @@ GOLDEN = 0.6180339887498949  # its multiples lie evenly between integers
 BLANK = "0" * 64  # where the digest goes once it is known
 READ_BYTES = 4_000_000
 KINDS = {"float32": "F32", "float64": "F64"}
-ARRAYS = ("Omega", "W")
+ARRAYS = ("Omega", "W", "scale")
+AHEAD = ("ahead.Omega", "ahead.W")
+BEST = ("best.Omega", "best.W")
 PRECONDITIONER = tuple(f"preconditioner.{name}" for name in KroneckerPreconditioner._fields)
 
 
@@ -112,18 +114,23 @@ class Checkpoint:
         state = State(
             **arrays,
             codes=found,
+            ahead=(restored(AHEAD[0]), restored(AHEAD[1])),
+            momentum=head["momentum"],
             trace=tuple(head["trace"]),
             numbers=PassNumbers(**head["numbers"]),
             preconditioner=KroneckerPreconditioner(*parts) if parts else None,
+            best=Best(*(restored(name) for name in BEST), *head["best"]) if head["best"] else None,
         )
-        return Progress.after(state, state.trace[::BLOCKS])
+        return Progress.after(state, state.trace[BLOCKS - 1 :: BLOCKS])
 
     def _write(self, state: State) -> None:
         arrays = {name: fetch(getattr(state, name)) for name in ARRAYS}
+        best = state.best or ()
+        arrays |= {name: fetch(array) for name, array in zip(AHEAD + BEST, (*state.ahead, *best[:2]))}
         if state.preconditioner is not None:
             arrays |= {name: fetch(part) for name, part in zip(PRECONDITIONER, state.preconditioner)}
         # Products of an array in another memory order differ in their last bits, and so would the model.
-        transposed = [name for name, a in arrays.items() if a.T.flags.c_contiguous]
+        transposed = [name for name, a in arrays.items() if a.ndim == 2 and a.T.flags.c_contiguous]
         arrays |= {name: arrays[name].T for name in transposed}
         arrays = {name: np.ascontiguousarray(a) for name, a in (arrays | self._marks).items()}
         shapes = [entry.shape for entry in state.codes]
@@ -131,6 +138,8 @@ class Checkpoint:
             "digest": BLANK,
             "identity": self._identity,
             "transposed": transposed,
+            "momentum": state.momentum,
+            "best": best[2:],
             "trace": state.trace,
             "numbers": state.numbers._asdict(),
         }

@@ -50,11 +50,12 @@ def _parts(
             walk = stack.enter_context(threads(len(slices)))
         if limit is not None:
             C = len(labels.intercept)
-            allowed = memory_plan(limit, images.n, grid, model.n_atoms, C, itemsize, blas_threads())
+            m = model._codes_per_patch()
+            allowed = memory_plan(limit, images.n, grid, m, C, itemsize, blas_threads())
             if allowed.keep_patches:
                 walk(lambda chunk: (chunk.keep_patches(), ()), chunks)
             store = stack.enter_context(CodeStore(allowed.code_room))
-            shapes = [(part.stop - part.start, grid.p, model.n_atoms) for part in slices]
+            shapes = [(part.stop - part.start, grid.p, m) for part in slices]
             places = store.places(shapes, images.dtype)
             walk = KeepingWalk(walk, places, recompute=model.overflow == "recompute")
         yield chunks, walk

@@ -47,6 +47,8 @@ def learn_batch(model: DCADL, X: Any, y: Any, classes: Any, sample_weight: Any) 
             "partial_fit works with solver='descent', without max_memory, and with class weights as a dict: "
             "the shares of the classes are not known beforehand."
         )
+    if model.codes == "split":
+        raise ValueError("partial_fit keeps sums of signed codes; use codes='signed', or fit.")
     begun = hasattr(model, "coef_")
     batch = (_later_batch if begun else _first_batch)(model, X, y, classes)
     weight = sample_weights(sample_weight, model.class_weight, batch.y, batch.rows.dtype)

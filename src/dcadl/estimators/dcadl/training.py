@@ -11,7 +11,7 @@ import numpy as np
 
 from dcadl.arrays import Array, send
 from dcadl.estimators.validation import class_numbers, fit_rows, grid_of, sample_weights
-from dcadl.ops.codes import by_patch, respond, soft_threshold
+from dcadl.ops.codes import by_patch, code_responses, shrunk
 from dcadl.ops.patches import Grid, normalised_patches
 from dcadl.ops.ridge import to_contrasts
 from dcadl.ops.span import span_of
@@ -60,10 +60,10 @@ def images_in_memory(model: DCADL, X: Any, y: Any, sample_weight: Any) -> Traini
 
 def refitted(model: DCADL, data: TrainingSet, chunks: Any, walk: Walk, Omega: Array) -> CodeRidge:
     """The ridge classifier on the codes that predictions see: those of the passes know their labels."""
-    lam1 = float(model.lam1)
+    lam1, split = float(model.lam1), model.codes == "split"
     lam = None if isinstance(model.refit_lam, str) else float(model.refit_lam)
 
     def code(P: Array) -> Array:
-        return soft_threshold(respond(P, Omega), lam1)
+        return shrunk(code_responses(P, Omega, split), lam1, split)
 
-    return code_ridge(chunks, walk, code, data.grid.p * model.n_atoms, lam, data.largest)
+    return code_ridge(chunks, walk, code, data.grid.p * model._codes_per_patch(), lam, data.largest)
