@@ -21,9 +21,9 @@ from dcadl.bench.settings import build, settings
 from dcadl.cli import app
 from dcadl.cli.methods import method_names
 from dcadl.cli.progress import fit_with_bar
-from dcadl.cli.read import scaled
 from dcadl.cli.terminal import clean_exit
 from dcadl.data import read_images
+from dcadl.data.images import unit_range
 
 COMMANDS = ("demo", "fit", "predict", "evaluate", "info", "features", "data")
 
@@ -197,7 +197,7 @@ def test_the_digits_by_name_have_the_scale_of_their_pictures(call, demo, tmp_pat
     plain = ("--method", "patch-ridge", "--patch", 4, "--param", "normalize=none")
     assert call("fit", "digits", "-o", tmp_path / "m", *plain).exit_code == 0
 
-    scores = dcadl.load(tmp_path / "m").decision_function(scaled(read_images(pictures)))
+    scores = dcadl.load(tmp_path / "m").decision_function(unit_range(read_images(pictures)))
 
     assert np.mean(scores.argmax(axis=1) == [int(file.stem[-1]) for file in pictures]) >= 0.8
     assert np.ptp(scores) > 0.5  # sixteen times fainter pictures would leave little but the intercept

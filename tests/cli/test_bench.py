@@ -152,7 +152,11 @@ def test_a_run_tried_again_is_counted_once(call, tmp_path):
         result = call(*words, "--retry-failed")
 
     assert len(records.read(path)) == 2
-    assert "1/1" in result.stderr
+    assert result.exit_code == 1
+    shown = " ".join(result.stderr.split())  # a long line is wrapped, not cut
+    assert "0/1" in shown  # a run that failed is not done
+    assert "1 failed: ValueError: lam must be a number of more than 0; got -1.0." in shown
+    assert "error: 1 runs failed" in shown
 
 
 def test_a_report_does_not_write_over_what_it_is_made_of(call, tmp_path):

@@ -95,7 +95,7 @@ def test_a_limit_that_features_exceed_has_them_summed_up(digits, monkeypatch):
     monkeypatch.setattr(learning, "LEARNING_IMAGES", 0)  # so that all are judged
     monkeypatch.setattr(learning, "SUMMED_IMAGES", 64)
     D = 2 * QUICK["n_atoms"] * 4
-    limit = learning.FEATURE_COPIES * 4 * D * 600 - 1
+    limit = learning.FEATURE_COPIES * 4 * D * 600 - 1  # enough for sums
     plain = {**QUICK, "learn": False, "random_state": 0}
 
     assert not learning.keeps_features(600, D, limit)
@@ -103,7 +103,7 @@ def test_a_limit_that_features_exceed_has_them_summed_up(digits, monkeypatch):
 
 
 def test_a_limit_without_room_for_the_sums_is_refused(digits):
-    with pytest.raises(ValueError, match="max_memory must leave room for sums over 32 features"):
+    with pytest.raises(ValueError, match="max_memory must leave room for 32 features"):
         LOOADL(**QUICK, max_memory=30_000).fit(*digits)
 
 

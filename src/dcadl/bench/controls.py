@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn import kernel_ridge
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from dcadl.bench.outsiders import SHARES
 from dcadl.bench.searched import SearchedClassifier, rbf_scale
@@ -15,7 +18,18 @@ from dcadl.ops.patches import normalised_patches, patch_grid
 from dcadl.ops.ridge import ridge
 
 PENALTIES = [1e-4, 1e-3, 1e-2, 0.1, 1.0]
+RIDGE_SHARES = [1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0]  # of the number of values
 CHUNK = 500  # images whose patches are held at once
+
+
+class PixelRidge(SearchedClassifier):
+    """Ridge regression of one-hot labels on standardised values: seven penalties."""
+
+    def _estimator(self) -> Any:
+        return make_pipeline(StandardScaler(), RidgeClassifier())
+
+    def _grid(self, F: Any) -> dict[str, list[Any]]:
+        return {"ridgeclassifier__alpha": [share * F.shape[1] for share in RIDGE_SHARES]}
 
 
 class KernelRidge(SearchedClassifier):

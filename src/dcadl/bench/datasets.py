@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl import data
+from dcadl.bench.own import is_own, own_fold, read_own
 from dcadl.bench.settings import dataset_config
 from dcadl.data.archives import cache_folder
 from dcadl.data.images import decode
@@ -39,7 +40,9 @@ class Fold(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load_dataset(name: str) -> Dataset:
-    """The data set of that name, from DCADL_DATA."""
+    """The data set of that name, from DCADL_DATA, or a user's own at that path."""
+    if is_own(name):
+        return Dataset(name, *read_own(name))
     known = dataset_config(name)
     kind: Kind | None = "arrays" if known.get("features") else "original" if "size" in known else None
     bunch = data.load(known.get("data", name), kind=kind)
@@ -55,8 +58,11 @@ def fold(found: Dataset, seed: int) -> Fold:
     """The split of one seed, as the protocol cuts it.
 
     Where it is `tested_on` the set's own test part, training samples are drawn from its training part alone;
-    without `per_class` they are all of that part, whatever the seed.
+    without `per_class` they are all of that part, whatever the seed. A user's own data are split into folds.
     """
+    if is_own(found.name):
+        train, test = own_fold(found.y, seed)
+        return Fold(found.X[train], found.y[train], found.X[test], found.y[test], test)
     known = dataset_config(found.name)
     own = known.get("tested_on") == "its test part"
     drawn_from = found.y[: found.train_size] if own else found.y

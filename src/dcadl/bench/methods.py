@@ -30,6 +30,7 @@ METHODS = {
     "PatchRidge": Method("controls", "Patch ridge"),
     "PCAAtoms": Method("controls", "PCA atoms", CONTROLS),
     "RandomAtoms": Method("controls", "Random atoms"),
+    "PixelRidge": Method("controls", "Ridge on pixels", CONTROLS),
     "KernelRidge": Method("controls", "Kernel ridge (RBF)", CONTROLS),
     "PCANet": Method("published", "PCANet", differs="one stage, by default"),
     "ConvNet": Method("published", "ConvNet"),

@@ -42,6 +42,7 @@ class Options(NamedTuple):
     jobs: int = 1
     cap_s: float | None = None  # wall-clock seconds for each method and data set, over all seeds
     retry_failed: bool = False
+    budget_s: float | None = None  # wall-clock seconds for all that is begun by this start
 
 
 def planned_runs(
@@ -73,7 +74,7 @@ def run_all(runs: list[Run], path: Path, options: Options, watch: Watch = lambda
         wanted = {records.key(run.head()) for run in runs}
         found = [r for r in records.read_if_there(path) if records.key(r) in wanted]
         done = {records.key(r) for r in found if not (options.retry_failed and r["status"] == "failed")}
-        spent = _Spent(options.cap_s, found)
+        spent = _Spent(options, found)
         waiting = [run for run in runs if records.key(run.head()) not in done]
         for name in dict.fromkeys(run.dataset for run in waiting):
             load_dataset(name)  # missing data is the user's to mend before hours of work: not a failed method
@@ -101,20 +102,23 @@ def run_one(run: Run, threads: int | None) -> records.Record:
 class _Spent:
     """Wall-clock time that each method has had on each data set, over earlier starts as well."""
 
-    def __init__(self, cap_s: float | None, found: list[records.Record]) -> None:
-        self._cap_s = cap_s
-        self._seconds: dict[tuple[str, str], float] = {}
+    def __init__(self, options: Options, found: list[records.Record]) -> None:
+        self._options = options
+        self._begun = time.monotonic()
+        self._seconds: dict[tuple[str, str], list[float]] = {}
         for record in found:
             self.add(record)
 
     def add(self, record: records.Record) -> None:
         key = record["dataset"], record["label"]
-        self._seconds[key] = self._seconds.get(key, 0.0) + record.get("wall_s", 0.0)
+        self._seconds.setdefault(key, []).append(record.get("wall_s", 0.0))
 
     def over(self, run: Run) -> bool:
-        return (
-            self._cap_s is not None and self._seconds.get((run.dataset, run.setting.label), 0) >= self._cap_s
-        )
+        """Whether its method has had its time, or another run like its last would end after the budget."""
+        mine = self._seconds.get((run.dataset, run.setting.label), [0.0])
+        cap, budget = self._options.cap_s, self._options.budget_s
+        ends = time.monotonic() - self._begun + mine[-1]
+        return (cap is not None and sum(mine) >= cap) or (budget is not None and ends > budget)
 
 
 def _outcome(run: Run, threads: int | None) -> dict[str, Any]:

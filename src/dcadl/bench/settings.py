@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dcadl.bench.methods import find_class, method_names
+from dcadl.bench.own import is_own, own_dataset_config, own_name, own_rows
 
 SHARED = (
     "data",
@@ -46,9 +47,13 @@ def benchmark_config() -> dict[str, Any]:
 
 def dataset_config(name: str) -> dict[str, Any]:
     """What is known of one data set and its protocol."""
+    if is_own(name):
+        return own_dataset_config(name)
     known = benchmark_config()["datasets"]
     if name not in known:
-        raise ValueError(f"data set must be one of {', '.join(known)} or all; got {name!r}.")
+        raise ValueError(
+            f"data set must be one of {', '.join(known)}, all, or the path of one's own data; got {name!r}."
+        )
     return known[name]
 
 
@@ -56,6 +61,8 @@ def dataset_names(wanted: str) -> list[str]:
     """The data sets that a word on the command line means."""
     if wanted == "all":
         return list(benchmark_config()["datasets"])
+    if wanted not in benchmark_config()["datasets"] and Path(wanted).exists():
+        return [own_name(wanted)]
     dataset_config(wanted)
     return [wanted]
 
@@ -83,7 +90,8 @@ def rows_of(
 
 def _known_rows(name: str, ablations: bool) -> list[Setting]:
     known = dataset_config(name)
-    rows = [_setting(label, entry, "table") for label, entry in known["settings"].items()]
+    table = own_rows(name) if is_own(name) else known["settings"]
+    rows = [_setting(label, entry, "table") for label, entry in table.items()]
     rows += ablation_grid(known.get("ablations")) if ablations else []
     return [row for row in rows if row.method in method_names()]
 

@@ -8,6 +8,7 @@ try:
 
     from dcadl.cli.bench import bench, report, tune
     from dcadl.cli.card import card
+    from dcadl.cli.compare import compare
     from dcadl.cli.data import data_app, features
     from dcadl.cli.demo import demo
     from dcadl.cli.evaluate import evaluate
@@ -43,6 +44,7 @@ COMMANDS = (
     export,
     serve,
     features,
+    compare,
     bench,
     tune,
     report,

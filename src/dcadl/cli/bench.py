@@ -15,9 +15,9 @@ from dcadl.cli.terminal import cell, clean_exit, note, say
 Datasets = Annotated[
     list[str] | None,
     typer.Argument(
-        help="digits (by default), extended_yaleb, ar, caltech101, scene15; with few pictures of each class "
-        "extended_yaleb-5, -10 and -20, mnist-10, -50, -200 and -500; mnist in full; scene15-80x80; or all "
-        "whose files are found.",
+        help="A folder or file of one's own, as for `dcadl fit`; or digits (by default), extended_yaleb, ar, "
+        "caltech101, scene15; with few pictures of each class extended_yaleb-5, -10 and -20, mnist-10, -50, "
+        "-200 and -500; mnist in full; scene15-80x80; or all whose files are found.",
         show_default=False,
     ),
 ]
@@ -49,16 +49,21 @@ def bench(
     from dcadl.bench.settings import read_tuned
 
     with clean_exit():
-        _check_folder(output)
+        check_folder(output)
         chosen, how = (read_tuned(tuned), read_tuned(tuned, "searches")) if tuned else (None, None)
         runs = planned_runs(
             _present(dataset), methods, repeats, ablations=ablations, tuned=chosen, searches=how
         )
-        options = Options(threads or _cores(), jobs, None if cap is None else 60 * cap, retry_failed)
-        with _LiveTable(runs, output) as table:
+        options = Options(threads or cores(), jobs, None if cap is None else 60 * cap, retry_failed)
+        with LiveTable(runs, output) as table:
             run_all(runs, output, options, table.watch)
         table.finish()
+        if table.skipped:
+            note(f"{table.skipped} of {len(runs)} runs were left out: the time of their method is used up")
     say(f"{output}: next, dcadl report {output} -o report")
+    if table.failed:
+        say(f"error: {table.failed} runs failed, as said above; --retry-failed runs them again.", err=True)
+        raise typer.Exit(1)
 
 
 def report(
@@ -113,7 +118,7 @@ def tune(
     from dcadl.bench.tuning import tune_all
 
     with clean_exit():
-        _check_folder(output)
+        check_folder(output)
         failed = 0
         for line in tune_all(
             _present(dataset),
@@ -123,7 +128,7 @@ def tune(
             budget_s=60 * budget,
             folds=folds,
             least=least,
-            threads=threads or max(1, _cores() // jobs),
+            threads=threads or max(1, cores() // jobs),
             jobs=jobs,
         ):
             say(line.text, err=True)
@@ -133,7 +138,7 @@ def tune(
     say(f"{output}: next, dcadl bench {' '.join(dataset or [])} --tuned {output}")
 
 
-class _LiveTable:
+class LiveTable:
     """Done, accuracy and training time of each row while it runs; one line a run where no terminal is."""
 
     def __init__(self, runs: list[Any], path: Path) -> None:
@@ -148,9 +153,10 @@ class _LiveTable:
         self._rows = list(dict.fromkeys((run.dataset, run.setting.label) for run in runs))
         self._total = {row: sum((r.dataset, r.setting.label) == row for r in runs) for row in self._rows}
         self._now: tuple[str, str] | None = None
+        self.skipped = 0  # runs of methods whose time is used up
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
-    def __enter__(self) -> "_LiveTable":
+    def __enter__(self) -> "LiveTable":
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -160,9 +166,8 @@ class _LiveTable:
 
     def watch(self, event: str, run: Any, record: dict[str, Any] | None) -> None:
         self._now = (run.dataset, run.setting.label) if event == "start" else None
-        name = f"{run.dataset} {run.setting.label} seed {run.seed}"
-        if event == "skip":
-            note(f"{name}: its time is used up")
+        name = f"{Path(run.dataset).name} {run.setting.label} seed {run.seed}"
+        self.skipped += event == "skip"
         if record is not None:
             self._records[self._key(record)] = record
             if not self._console.is_terminal:
@@ -174,18 +179,24 @@ class _LiveTable:
         """The table as it stands, kept."""
         self._console.print(self._table())
 
+    @property
+    def failed(self) -> int:
+        """Runs that failed, and have not been run again since."""
+        return sum(record["status"] == "failed" for record in self._records.values())
+
     def _table(self) -> Table:
         table = Table("data set", "method", "done", "accuracy %", "train s", "", box=None)
         for row in self._rows:
             mine = [r for r in self._records.values() if (r["dataset"], r["label"]) == row]
             good = [r for r in mine if r["status"] == "ok"]
             bad = [r["error"] for r in mine if r["status"] == "failed"]
-            mark = "running" if row == self._now else (f"failed: {bad[-1][:60]}" if bad else "")
+            mark = "running" if row == self._now else (f"{len(bad)} failed: {bad[-1]}" if bad else "")
             mean = [
                 sum(r[name] for r in good) / len(good) if good else None for name in ("accuracy", "train_s")
             ]
             shown = ["" if v is None else f"{v * scale:.2f}" for v, scale in zip(mean, (100, 1))]
-            table.add_row(*row, f"{len(mine)}/{self._total[row]}", *shown, cell(mark))
+            name = Path(row[0]).name  # of own data, whose name is a path
+            table.add_row(cell(name), row[1], f"{len(good)}/{self._total[row]}", *shown, cell(mark))
         return table
 
 
@@ -218,13 +229,13 @@ def _is_found(name: str) -> bool:
         return False
 
 
-def _cores() -> int:
+def cores() -> int:
     import os
 
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _check_folder(output: Path) -> None:
+def check_folder(output: Path) -> None:
     if not output.resolve().parent.is_dir():
         raise ValueError(f"folder of --output not found: {output.resolve().parent}")
     check_writable(output)

@@ -69,7 +69,11 @@ class ImageForm(NamedTuple):
 
     def batch(self, pictures: list[Any]) -> Any:
         """Pictures that were read, as a model's X."""
-        return pictures if self.max_side is not None else scaled(np.stack(pictures))
+        if self.max_side is not None:
+            return pictures
+        from dcadl.data.images import unit_range
+
+        return unit_range(np.stack(pictures))
 
 
 def read_data(
@@ -91,6 +95,7 @@ def read_data(
     """
     from dcadl.data import read_labelled
     from dcadl.data.errors import MixedSizesError
+    from dcadl.data.images import unit_range
     from dcadl.data.registry import names
 
     if data in names() and not Path(data).exists():
@@ -109,7 +114,7 @@ def read_data(
     if len(bunch.target_names) < fewest_classes:
         raise ValueError(f"{data} must hold at least 2 classes; got {list(map(str, bunch.target_names))}.")
     samples = bunch.get("images", bunch.data)
-    return Labelled(scaled(samples), bunch.target_names[bunch.target], _parts(bunch))
+    return Labelled(unit_range(samples), bunch.target_names[bunch.target], _parts(bunch))
 
 
 def unreadable_advice(skip: bool) -> dict[type, str]:
@@ -156,20 +161,6 @@ def data_path(data: str) -> Path | None:
         return None if data == "digits" else find(facts(data))
     except FileNotFoundError:  # reading it will say so
         return None
-
-
-def scaled(samples: Any) -> Any:
-    """float32 samples, pixel values 0..255 brought to [0, 1].
-
-    Pixels are what 8 bits hold, and pictures whose values lie in 0..255 but not in [0, 1]. Rows of other
-    numbers are features: they stay as they are, and so do pictures of differing sizes, or their names.
-    """
-    if samples.dtype.kind in "OU":
-        return samples
-    if samples.dtype == np.uint8:
-        return samples.astype(np.float32) / np.float32(PIXEL_TOP)
-    pixels = samples.ndim > 2 and samples.min() >= 0 and 1 < samples.max() <= PIXEL_TOP
-    return (samples / PIXEL_TOP if pixels else samples).astype(np.float32)
 
 
 def image_form(model: Any, path: Any) -> ImageForm:

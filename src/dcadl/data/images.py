@@ -165,6 +165,20 @@ def resize(picture: Image.Image, size: Size, filter: Filter = "area") -> Image.I
     return picture.resize((width, height), FILTERS[filter])
 
 
+def unit_range(samples: Any) -> Any:
+    """float32 samples, pixel values 0..255 brought to [0, 1].
+
+    Pixels are what 8 bits hold, and pictures whose values lie in 0..255 but not in [0, 1]. Rows of other
+    numbers are features: they stay as they are, and so do pictures of differing sizes, or their names.
+    """
+    if samples.dtype.kind in "OU":
+        return samples
+    if samples.dtype == np.uint8:
+        return samples.astype(np.float32) / np.float32(255)
+    pixels = samples.ndim > 2 and samples.min() >= 0 and 1 < samples.max() <= 255.0
+    return (samples / 255.0 if pixels else samples).astype(np.float32)
+
+
 def shrunk(image: Any, max_side: int) -> Any:
     """One image (H, W[, 3]) in grey, shrunk (bicubic) where its longer side exceeds `max_side`."""
     height, width = image.shape[:2]

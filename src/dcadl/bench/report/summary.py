@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from dcadl.bench.methods import GROUPS, row_group, row_title
+from dcadl.bench.own import is_own
 from dcadl.bench.records import Record
 from dcadl.bench.settings import ablation_grid, benchmark_config, dataset_config
 
@@ -123,13 +124,14 @@ class DatasetSummary(NamedTuple):
 
 
 def summarise(found: list[Record], searches: Searches | None = None) -> list[DatasetSummary]:
-    """Data sets in the order of the configuration, rows by group; the last record of a run counts.
+    """Data sets in the order of the configuration, own ones last; the last record of a run counts.
 
     `searches` says how many candidates tuned parameters were chosen from.
     """
+    own = [r["dataset"] for r in found if is_own(r["dataset"])]
     return [
         _summarise_one(name, mine, (searches or {}).get(name, {}))
-        for name in benchmark_config()["datasets"]
+        for name in dict.fromkeys([*benchmark_config()["datasets"], *own])
         if (mine := _of(found, dataset=name))
     ]
 

@@ -64,9 +64,14 @@ class ChoiceFile:
         for table, sets in self._tables.items():
             for name, rows in sets.items():
                 for label, seeds in rows.items():
-                    lines += ["", f"[{table}.{name}.{json.dumps(label)}]"]
+                    lines += ["", f"[{table}.{_key(name)}.{json.dumps(label)}]"]
                     lines += [f"{seed} = {_inline(values)}" for seed, values in seeds.items()]
         return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    """A name as TOML has it: a path in quotes."""
+    return name if name.replace("-", "").replace("_", "").isalnum() else json.dumps(name)
 
 
 def _inline(values: dict[str, Any]) -> str:

@@ -221,7 +221,7 @@ class LOOADL(CodingClassifier):
             def watch(atoms: Atoms) -> bool:
                 return report.after_pass(lambda target: keep(target, learning.Learned(atoms)))
 
-            passes = learning.Passes(self.max_iter, self.tol, watch, journal)
+            passes = learning.Passes(self.max_iter, self.tol, watch, journal, memory_bytes(self.max_memory))
             learned = learning.learn_atoms(images, C, self.backend, model, first, passes)
         keep(self, learned)
         report.end()

@@ -49,10 +49,11 @@ class Passes(NamedTuple):
     tol: float
     watch: Callable[[Atoms], bool]  # told of atoms after each pass; may ask to stop
     journal: Journal  # of the fit so far
+    limit: int | None = None  # bytes of memory
 
     def halved(self) -> Passes:
         """Half as many, that nobody is told of."""
-        return Passes(max(1, self.max_iter // 2), self.tol, lambda atoms: False, Journal())
+        return Passes(max(1, self.max_iter // 2), self.tol, lambda atoms: False, Journal(), self.limit)
 
 
 class Subset(NamedTuple):
@@ -170,6 +171,7 @@ def learn_atoms(
     images: Images, n_classes: int, backend: str, model: Model, first: Atoms, passes: Passes
 ) -> Learned:
     """Learned atoms, or the first ones where those do better on images that were not learned from."""
+    keeps_features(len(images.places), 2 * len(first.t) * model.pyramid.n_cells, passes.limit)
     positions = images.order[:LEARNING_IMAGES]
     some = subset(images, positions, n_classes, backend)
     if len(images.order) > 2 * LEARNING_IMAGES:
@@ -222,7 +224,7 @@ def _crossed_scores(
 def learn(some: Subset, model: Model, first: Atoms, passes: Passes) -> tuple[Result, Atoms]:
     """Passes of the solver over these images; where they are many, thinned places and a coarse pyramid do."""
     n = some.X.shape[0]
-    grid = thinned(model.front.grid, n, min(LEARNING_PLACES, LEARNING_VALUES // model.front.grid.d))
+    grid = thinned(model.front.grid, n, _most_places(model.front.grid.d, len(first.t), passes.limit))
     levels = model.pyramid.levels if n <= FEW_IMAGES else LEARNING_POOL
     thin = Model(model.front._replace(grid=grid), Pyramid(grid.counts, levels))
     lam = ridge_of(some, thin, first).lam
@@ -240,6 +242,12 @@ def learn(some: Subset, model: Model, first: Atoms, passes: Passes) -> tuple[Res
         step = partial(loo_adl.step, problem)
         result = iterate(step, begin, max_iter=passes.max_iter, tol=passes.tol, watch=watch)
         return result, loo_adl.atoms_of(problem, result.state)
+
+
+def _most_places(d: int, m: int, limit: int | None) -> int:
+    """Places whose windows and maps are kept: two halves of them in half of the limit."""
+    most = min(LEARNING_PLACES, LEARNING_VALUES // d)
+    return most if limit is None else max(1, min(most, limit // (16 * (d + 2 * m))))
 
 
 def _after(state: loo_adl.State) -> Progress:
@@ -307,13 +315,16 @@ def keeps_features(n: int, D: int, limit: int | None) -> bool:
     room = FEATURE_BYTES if limit is None else min(FEATURE_BYTES, limit // FEATURE_COPIES)
     if n * D * 4 <= room or (limit is None and n <= D):
         return True
-    need = SUM_COPIES * 8 * D * D + FEATURE_COPIES * 4 * D * min(n, SUMMED_IMAGES)
+    few = n <= 2 * LEARNING_IMAGES  # too few for others to judge by
+    need = FEATURE_COPIES * 4 * D * n
+    if not few:
+        need = min(need, SUM_COPIES * 8 * D * D + FEATURE_COPIES * 4 * D * SUMMED_IMAGES)
     if limit is not None and need > limit:
         raise ValueError(
-            f"max_memory must leave room for sums over {D} features, {-(-need // 10**6)} MB; got "
+            f"max_memory must leave room for {D} features of images, {-(-need // 10**6)} MB; got "
             f"{limit // 10**6} MB. Raise it, or use fewer atoms or a pool of fewer cells."
         )
-    return False
+    return few and limit is not None
 
 
 def sum_up(images: Images, n_classes: int, backend: str, model: Model, atoms: Atoms, *, about: Array) -> Sums:

@@ -1,0 +1,106 @@
+"""Which method suits a user's own data: folds, controls, and a verdict that says ties."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dcadl.bench.methods import method
+from dcadl.bench.own import FOLDS, own_config, own_fold, read_own
+from dcadl.bench.records import Record
+from dcadl.bench.report.summary import paired_difference
+from dcadl.bench.runner import Run, planned_runs
+from dcadl.bench.settings import settings
+
+CLEAR = 0.05  # p of the corrected paired t-test below which one method is clearly better
+SIMPLE = ("PatchRidge",)
+LEAST_FOLDS = 2  # without which nothing is said of a method
+
+
+class Rival(NamedTuple):
+    """One method over the folds that it has run."""
+
+    label: str
+    method: str
+    records: list[Record]
+
+    @property
+    def n(self) -> int:
+        """Samples that it was tested on."""
+        return sum(r["n_test"] for r in self.records)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of them that it named rightly."""
+        return sum(r["accuracy"] * r["n_test"] for r in self.records) / self.n
+
+    @property
+    def train_s(self) -> float:
+        """Median time of a fit."""
+        return float(np.median([r["train_s"] for r in self.records]))
+
+    @property
+    def ours(self) -> bool:
+        """Whether `dcadl fit` fits it."""
+        return method(self.method).home == "dcadl.estimators"
+
+
+class Verdict(NamedTuple):
+    """What the folds say: all who ran them, best first, and who is not clearly worse than the best."""
+
+    rivals: list[Rival]
+    tied: list[Rival]  # the best first
+    majority: float  # accuracy of always naming the largest class
+
+    @property
+    def use(self) -> Rival | None:
+        """What to use: of those not clearly worse than the best, one that `dcadl fit` fits, the simplest."""
+        ours = [rival for rival in self.tied if rival.ours]
+        simple = [rival for label in SIMPLE for rival in ours if rival.label == label]
+        return next(iter([*simple, *ours]), None)
+
+
+def compared_runs(name: str) -> list[Run]:
+    """Five folds of the sensible methods, fold by fold: what is interrupted has complete pairs."""
+    there = {row.label for row in settings(name)}
+    labels = [label for label in own_config()["compare"] if label in there]
+    order = {label: place for place, label in enumerate(labels)}
+    runs = planned_runs([name], labels, FOLDS)
+    return sorted(runs, key=lambda run: (run.seed, order[run.setting.label]))
+
+
+def verdict(name: str, records: list[Record]) -> Verdict:
+    """Who is best on the folds that all of them have run, and who is not clearly worse.
+
+    A method that has run fewer than two folds is left out.
+    """
+    by_label: dict[str, dict[int, Record]] = {}
+    for record in records:
+        if record["status"] == "ok":
+            by_label.setdefault(record["label"], {})[record["seed"]] = record
+    enough = {label: found for label, found in by_label.items() if len(found) >= LEAST_FOLDS}
+    shared = sorted(set.intersection(*map(set, enough.values()))) if enough else []
+    rivals = [
+        Rival(label, found[shared[0]]["method"], [found[seed] for seed in shared])
+        for label, found in enough.items()
+        if shared
+    ]
+    rivals.sort(key=lambda rival: -rival.accuracy)
+    tied = [rival for rival in rivals if not _clearly_worse(rival, rivals[0])]
+    return Verdict(rivals, tied, _majority(name))
+
+
+def _clearly_worse(rival: Rival, best: Rival) -> bool:
+    gap = paired_difference(best.records, rival.records)
+    return gap is not None and gap.mean > 0 and gap.p < CLEAR
+
+
+def _majority(name: str) -> float:
+    """The largest class of each training fold, tried on the rest."""
+    y = read_own(name).y
+    right = 0
+    for seed in range(FOLDS):
+        train, test = own_fold(y, seed)
+        right += int((y[test] == np.bincount(y[train]).argmax()).sum())
+    return right / len(y)
