@@ -94,6 +94,18 @@ def test_solvers_ask_nothing_of_devices(path):
 
 
 @every(FILES)
+def test_models_have_a_type(path):
+    functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
+    arguments = [a for f in functions for a in (*f.args.args, *f.args.kwonlyargs)]
+
+    assert not [
+        f"line {a.lineno}: {a.arg}"
+        for a in arguments
+        if a.arg in ("model", "estimator") and a.annotation and ast.unparse(a.annotation) == "Any"
+    ]
+
+
+@every(FILES)
 def test_files_fit_in_one_sitting(path):
     assert len(path.read_text().splitlines()) <= LINES_IN_A_FILE
 

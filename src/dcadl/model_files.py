@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sklearn.pipeline import Pipeline
 
@@ -13,12 +13,13 @@ from dcadl.estimators.files import Tensors, contents, opened, rebuild, write
 from dcadl.estimators.loaded import finite_array
 from dcadl.features import SpatialPyramid
 
+AnyModel: TypeAlias = Classifier | Pipeline  # what a model file holds
 PIPELINE_FORMAT = 2
 CLASSIFIER, FEATURES = "classifier.", "features."  # what names of arrays begin with
 SUPPORTED = "a classifier of dcadl, or a Pipeline of SpatialPyramid and one"
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: AnyModel, path: str | os.PathLike[str]) -> None:
     """
     Write a fitted model to a safetensors file that `load` reads; no pickle.
 
@@ -42,7 +43,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     write(path, header, named | {FEATURES + name: array for name, array in learned.items()})
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> AnyModel:
     """
     The model that `save`, `model.save` or `dcadl fit` wrote to `path`.
 
@@ -73,17 +74,17 @@ def load_classifier(path: str | os.PathLike[str]) -> Classifier:
     return model
 
 
-def classifier_of(model: Any) -> Any:
+def classifier_of(model: AnyModel) -> Classifier:
     """The classifier at the end of a pipeline, or the model itself."""
     return model[-1] if isinstance(model, Pipeline) else model
 
 
-def features_of(model: Any) -> SpatialPyramid | None:
+def features_of(model: AnyModel) -> SpatialPyramid | None:
     """What makes features of pictures before the classifier; None where pixels go straight into it."""
     return model[0] if isinstance(model, Pipeline) else None
 
 
-def _two_steps(model: Any) -> tuple[SpatialPyramid, Classifier]:
+def _two_steps(model: AnyModel) -> tuple[SpatialPyramid, Classifier]:
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
     match steps:
         case [SpatialPyramid() as features, Classifier() as classifier]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn import config_context
@@ -24,6 +24,9 @@ from dcadl.bench.datasets import Fold
 from dcadl.estimators.prediction import scores_of_patches
 from dcadl.ops.patches import normalised_patches
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 SINGLE_IMAGES = 30  # one by one, for the time of a single image
 BATCH_CALLS = 3
 ENOUGH_S = 3.0  # after which no further call is made
@@ -31,14 +34,14 @@ BATCH_IMAGES = 2000  # at most: a time an image needs no more
 WARM_UP_PER_CLASS = 2
 
 
-def measure(model: Any, fold: Fold, threads: int | None = None) -> dict[str, Any]:
+def measure(model: BaseEstimator, fold: Fold, threads: int | None = None) -> dict[str, Any]:
     """Accuracy, times, memory and size of one fitted model, as plain values; with so many threads."""
     warm_up(model, fold.X_train, fold.y_train)
     with threadpool_limits(limits=threads):  # only now: the warm-up may have loaded a library with threads
         return _measured(model, fold)
 
 
-def warm_up(model: Any, X: np.ndarray, y: np.ndarray) -> None:
+def warm_up(model: BaseEstimator, X: np.ndarray, y: np.ndarray) -> None:
     """Imports inside functions, thread pools and caches are ready before the clock starts."""
     few = np.concatenate([np.flatnonzero(y == c)[:WARM_UP_PER_CLASS] for c in np.unique(y)])
     small = clone(model)
@@ -57,7 +60,7 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def testing_times(model: Any, X: np.ndarray) -> dict[str, float]:
+def testing_times(model: BaseEstimator, X: np.ndarray) -> dict[str, float]:
     """Seconds an image: as the authors took it (patches given, one batch), and end to end from raw images."""
     X = X[:BATCH_IMAGES]
     predict_given = with_patches_given(model, X)
@@ -72,7 +75,7 @@ def testing_times(model: Any, X: np.ndarray) -> dict[str, float]:
     }
 
 
-def with_patches_given(model: Any, X: np.ndarray) -> Callable[[], np.ndarray]:
+def with_patches_given(model: BaseEstimator, X: np.ndarray) -> Callable[[], np.ndarray]:
     """Predicts X, whose patches are cut and normalised beforehand.
 
     A model of whole samples has no patches, and is timed on what it is given anyway. So is one that never
@@ -84,7 +87,7 @@ def with_patches_given(model: Any, X: np.ndarray) -> Callable[[], np.ndarray]:
     return lambda: model.classes_[fetch(scores_of_patches(model, P)).argmax(axis=1)]
 
 
-def _measured(model: Any, fold: Fold) -> dict[str, Any]:
+def _measured(model: BaseEstimator, fold: Fold) -> dict[str, Any]:
     before = _reset_peak()
     train_s = seconds(lambda: model.fit(fold.X_train, fold.y_train))
     predicted = model.predict(fold.X_test)
@@ -150,7 +153,7 @@ def _status(name: str) -> int:
     return 0
 
 
-def _model_bytes(model: Any) -> int | None:
+def _model_bytes(model: BaseEstimator) -> int | None:
     if not hasattr(model, "save"):
         return None
     with tempfile.TemporaryDirectory() as folder:

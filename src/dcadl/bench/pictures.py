@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 MOST_ATOMS = 100
 LARGEST_SIDE = 64
 TILE_WIDTH = 40
 
 
-def packed_atoms(model: Any) -> dict[str, Any] | None:
+def packed_atoms(model: BaseEstimator) -> dict[str, Any] | None:
     """Learned filters in eight bits, each stretched to its own range; None where they are no pictures."""
     atoms = getattr(model, "atoms_", getattr(model, "filters_", None))
     if (

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dcadl.cli.summary import Judged, expected_judgement
 from dcadl.cli.terminal import note, progress_bar
 
+if TYPE_CHECKING:
+    from dcadl.model_files import AnyModel
+
 FOLDS = 5
 PATIENCE = 120.0  # seconds that judging a model may take when nobody asked for it
 
 
 def cross_validated(
-    model: Any, X: Any, y: Any, *, seconds: float, seed: int, wanted: bool | None, tested: bool
+    model: AnyModel, X: Any, y: Any, *, seconds: float, seed: int, wanted: bool | None, tested: bool
 ) -> Judged | None:
     """Judge a fitted model on its training samples by folds, and give it probabilities where it has none.
 
@@ -39,7 +42,7 @@ def cross_validated(
     return _by_folds(model, X, y, folds, seed)
 
 
-def _by_folds(model: Any, X: Any, y: Any, folds: int, seed: int) -> Judged:
+def _by_folds(model: AnyModel, X: Any, y: Any, folds: int, seed: int) -> Judged:
     from sklearn.metrics import confusion_matrix
     from sklearn.model_selection import StratifiedKFold
 

@@ -1,18 +1,23 @@
 """`dcadl demo`: LOO-ADL, with DCADL, an SVM and controls beside it, on scikit-learn's digits."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from statistics import mean, median, stdev
 from time import perf_counter
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
 from dcadl.cli.read import PIXEL_TOP
 from dcadl.cli.terminal import clean_exit, progress_bar, say, size_text
+
+if TYPE_CHECKING:
+    from dcadl.model_files import AnyModel
 
 SPLITS = 3
 # Rows of the benchmark's table of digits: what it prints is what `dcadl bench digits` records.
@@ -28,7 +33,7 @@ class Trial(NamedTuple):
 
     label: str
     seed: int
-    model: Any
+    model: AnyModel
     accuracy: float
     fit_s: float
     predict_s: float  # per image
@@ -119,7 +124,7 @@ def _file_name(label: str) -> str:
     return f"{typed[name]}{hyphen}{rest}"
 
 
-def draw(model: Any, unlearned: Any, fold: Any, output: Path) -> tuple[Path, str]:
+def draw(model: AnyModel, unlearned: Any, fold: Any, output: Path) -> tuple[Path, str]:
     """A picture of all, and some test images as files; what was written and what it shows."""
     from sklearn.metrics import confusion_matrix
 
@@ -142,7 +147,7 @@ def _examples(y: Any, predicted: Any) -> Any:
     return np.concatenate([right[: SHOWN - len(wrong[:1])], wrong[:1]])
 
 
-def write_page(model: Any, path: Path) -> tuple[Path, str]:
+def write_page(model: AnyModel, path: Path) -> tuple[Path, str]:
     """A web page to draw digits into; the model's temperature makes its probabilities."""
     from dcadl.atomic import write_atomically
     from dcadl.deploy.translate import operations_of

@@ -1,14 +1,19 @@
 """`dcadl export`: a model file as something that runs without Python."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dcadl.cli.predict import Model
 from dcadl.cli.read import PIXEL_TOP, Labelled, image_shape, read_for, refuse_overwrites
 from dcadl.cli.terminal import clean_exit, say, size_text
+
+if TYPE_CHECKING:
+    from dcadl.model_files import AnyModel
 
 
 class Pixels(StrEnum):
@@ -76,14 +81,14 @@ def export(
             _write_web(loaded, web, model.stem, ink, samples)
 
 
-def _write_onnx(model: Any, path: Path, pixels: Pixels, samples: Labelled | None) -> None:
+def _write_onnx(model: AnyModel, path: Path, pixels: Pixels, samples: Labelled | None) -> None:
     from dcadl.deploy.onnx_file import onnx_model
 
     scale = 1.0 if pixels is Pixels.FLOAT32 else _byte_scale(model)
     _write(path, onnx_model(_program(model, scale, samples), pixels.value).SerializeToString())
 
 
-def _write_c(model: Any, path: Path, samples: Labelled | None) -> None:
+def _write_c(model: AnyModel, path: Path, samples: Labelled | None) -> None:
     from dcadl.deploy.c_header import c_header, c_name
     from dcadl.deploy.quantise import in_8_bits
 
@@ -98,13 +103,13 @@ def _write_c(model: Any, path: Path, samples: Labelled | None) -> None:
         )
 
 
-def _write_web(model: Any, path: Path, title: str, ink: Ink, samples: Labelled | None) -> None:
+def _write_web(model: AnyModel, path: Path, title: str, ink: Ink, samples: Labelled | None) -> None:
     from dcadl.deploy.web_page import web_page
 
     _write(path, web_page(_program(model, _byte_scale(model), samples), title, ink.value).encode())
 
 
-def _program(model: Any, scale: float, samples: Labelled | None) -> Any:
+def _program(model: AnyModel, scale: float, samples: Labelled | None) -> Any:
     """The model's operations, calibrated where there are samples to do that on."""
     from dcadl.deploy.calibration import with_temperature
     from dcadl.deploy.translate import operations_of
@@ -113,7 +118,7 @@ def _program(model: Any, scale: float, samples: Labelled | None) -> Any:
     return program if samples is None else with_temperature(program, samples.X / scale, samples.y)
 
 
-def _byte_scale(model: Any) -> float:
+def _byte_scale(model: AnyModel) -> float:
     """Pictures are trained on as values from 0 to 1 (see `dcadl fit`); rows of features as they are."""
     return 1 / PIXEL_TOP if len(image_shape(model)) > 1 else 1.0
 

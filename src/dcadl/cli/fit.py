@@ -1,11 +1,13 @@
 """`dcadl fit`: labelled data in, a model file out."""
 
+from __future__ import annotations
+
 from functools import partial
 from inspect import signature
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -37,6 +39,9 @@ from dcadl.cli.read import (
 )
 from dcadl.cli.summary import Fitted, report
 from dcadl.cli.terminal import advising, clean_exit, note, progress_bar
+
+if TYPE_CHECKING:
+    from dcadl.model_files import AnyModel
 
 ENDING = ".safetensors"
 
@@ -246,7 +251,7 @@ def _model(asked: Asked, *, pictures: bool) -> tuple[Any, Any]:
     return build(cls, _seeded(cls, asked.seed) | own | asked.params), setting.size if setting else None
 
 
-def _check_room(model: Any, plan: Plan) -> None:
+def _check_room(model: AnyModel, plan: Plan) -> None:
     """Refuse a folder that does not fit, before it is read."""
     if plan.survey is not None and plan.size is not None:
         with in_options_words(model):
@@ -317,7 +322,7 @@ def _fit_options(cls: type, checkpoint: Path | None) -> dict[str, Any]:
     return {"checkpoint": checkpoint}
 
 
-def _train(model: Any, X: Any, y: Any, options: dict[str, Any]) -> float:
+def _train(model: AnyModel, X: Any, y: Any, options: dict[str, Any]) -> float:
     """Fit with a bar; the seconds it took."""
     with progress_bar() as bar:
         task = bar.add_task(f"{type(model).__name__}, passes", total=None)
@@ -326,7 +331,7 @@ def _train(model: Any, X: Any, y: Any, options: dict[str, Any]) -> float:
         return perf_counter() - start
 
 
-def _with_options(model: Any, options: dict[str, Any]) -> Any:
+def _with_options(model: AnyModel, options: dict[str, Any]) -> Any:
     """The model, or what fits it with more than X and y."""
     if not options:
         return model

@@ -1,13 +1,18 @@
 """A method's name and its parameters, as typed, to an estimator."""
 
+from __future__ import annotations
+
 import ast
 import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dcadl  # not dcadl.estimators: `--help` names the methods without importing them
+
+if TYPE_CHECKING:
+    from dcadl.model_files import AnyModel
 
 # Parameters that have an option of their own, and what samples are called
 OPTIONS = {
@@ -44,7 +49,7 @@ def build(method: type, params: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def in_options_words(model: Any) -> Iterator[None]:
+def in_options_words(model: AnyModel) -> Iterator[None]:
     """What the library says of its parameters, said of the options that were typed."""
     names = "|".join(sorted(map(re.escape, model.get_params()), key=len, reverse=True))
     parameter = re.compile(rf"(?<![\w-])({names})(?![\w=])")

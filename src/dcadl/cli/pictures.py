@@ -1,8 +1,10 @@
 """The pictures that commands write: a confusion matrix, and those of the demo."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +13,9 @@ from dcadl.cli.summary import interval
 from dcadl.cli.terminal import times_text
 from dcadl.plot import AtomsDisplay, EvidenceDisplay
 from dcadl.plot.canvas import BLOCKS, INK, QUIET, mosaic, new_figure, set_title, show_signed, tidy
+
+if TYPE_CHECKING:
+    from dcadl.model_files import AnyModel
 
 DPI = 120
 NUMBERS_UP_TO = 20  # classes; beyond this, numbers in the cells and all names would overlap
@@ -68,7 +73,7 @@ def draw_confusion(ax: Any, confusion: Any, classes: Any, title: str) -> None:
     set_title(ax, title)
 
 
-def overview(model: Any, unlearned: Any, examples: tuple[Any, Any], confusion: Any, title: str) -> Any:
+def overview(model: AnyModel, unlearned: Any, examples: tuple[Any, Any], confusion: Any, title: str) -> Any:
     """LOO-ADL on one page: filters before and after, structures compared, mistakes, evidence of examples."""
     heights = (4.6, 2.3 * len(examples[1]))
     figure = new_figure(13, sum(heights))
@@ -84,7 +89,7 @@ def overview(model: Any, unlearned: Any, examples: tuple[Any, Any], confusion: A
     return figure
 
 
-def model_picture(model: Any, name: str) -> Any:
+def model_picture(model: AnyModel, name: str) -> Any:
     """A fitted model on one page: atoms, structures compared, confusions of left-out images."""
     draws: list[Callable[[Any], Any]] = []
     if hasattr(model, "atoms_"):

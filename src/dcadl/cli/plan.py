@@ -12,6 +12,7 @@ from dcadl.cli.terminal import size_text, times_text
 if TYPE_CHECKING:
     from dcadl.cli.read import Labelled
     from dcadl.data.survey import FolderSurvey
+    from dcadl.model_files import AnyModel
 
 PROCESS_BYTES = 200_000_000  # Python and its libraries
 FEWEST_IN_A_CHUNK = 16  # images whose windows lie in memory at once, in each thread
@@ -98,7 +99,7 @@ def _left_out_error(X: Any, y: Any, seed: int) -> float:
     return float(model.candidates_[0]["loss"])
 
 
-def check_memory(model: Any, n: int, shape: tuple[int, ...]) -> None:
+def check_memory(model: AnyModel, n: int, shape: tuple[int, ...]) -> None:
     """Refuse a fit that this machine has no room for, before anything large is allocated."""
     free = available_bytes()
     needed = memory_needed(model, n, shape)
@@ -126,7 +127,7 @@ def available_bytes() -> int:
     return int(psutil.virtual_memory().available)
 
 
-def memory_needed(model: Any, n: int, shape: tuple[int, ...]) -> int:
+def memory_needed(model: AnyModel, n: int, shape: tuple[int, ...]) -> int:
     """About how much memory a fit takes at most: samples as they are read and as numbers, and its own."""
     values = int(np.prod(shape))
     own = _loo_adl_bytes(n, shape) if type(model).__name__ == "LOOADL" else _patch_bytes(model, n, shape)
@@ -148,7 +149,7 @@ def _loo_adl_bytes(n: int, shape: tuple[int, ...]) -> int:
     return windows + 3 * 4 * min(n, 20_000) * D + 3 * 8 * side * side
 
 
-def _patch_bytes(model: Any, n: int, shape: tuple[int, ...]) -> int:
+def _patch_bytes(model: AnyModel, n: int, shape: tuple[int, ...]) -> int:
     """Patches, codes, and the Gram matrix of patches."""
     from dcadl.ops.patches import patch_grid
 

@@ -1,11 +1,13 @@
 """`dcadl predict`: pictures, folders of them or patterns in, labels out."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -13,6 +15,9 @@ import typer
 from dcadl.cli.read import ImageForm, MaxPixels, SkipUnreadable, image_form, unreadable_advice
 from dcadl.cli.sorting import copy_into, find_pictures
 from dcadl.cli.terminal import FileCell, advising, cell, clean_exit, note, say
+
+if TYPE_CHECKING:
+    from dcadl.model_files import AnyModel
 
 UNSURE = "unsure"
 AT_ONCE = 256  # pictures in memory
@@ -84,7 +89,7 @@ def _classify(path: Path, files: list[Path], skip: bool, max_pixels: int | None)
     return found
 
 
-def _answers(model: Any, files: list[Path], X: Any) -> Iterator[dict[str, Any]]:
+def _answers(model: AnyModel, files: list[Path], X: Any) -> Iterator[dict[str, Any]]:
     """The leading class of each picture and the one behind it; probabilities where the model has them."""
     from dcadl.estimators.probabilities import by_class
     from dcadl.model_files import classifier_of

@@ -1,13 +1,18 @@
 """What commands read: labelled data and pictures, in the size, colour and scale that a model takes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
 from dcadl.cli.terminal import advising, note
+
+if TYPE_CHECKING:
+    from dcadl.model_files import AnyModel
 
 PIXEL_TOP = 255.0
 DIGITS_TOP = 16.0  # scikit-learn's digits have pixels 0..16
@@ -163,7 +168,7 @@ def data_path(data: str) -> Path | None:
         return None
 
 
-def image_form(model: Any, path: Any) -> ImageForm:
+def image_form(model: AnyModel, path: Any) -> ImageForm:
     """Size and colour of the pictures that the model at `path` takes."""
     from dcadl.model_files import features_of
 
@@ -178,13 +183,13 @@ def image_form(model: Any, path: Any) -> ImageForm:
     return ImageForm((shape[0], shape[1]), shape[2:] == (3,))
 
 
-def image_shape(model: Any) -> tuple[int, ...]:
+def image_shape(model: AnyModel) -> tuple[int, ...]:
     """The shape of one training sample: (H, W), (H, W, 3) or (length,)."""
     shape = getattr(model, "image_shape_", None) or getattr(model, "image_shape", None)
     return tuple(shape) if shape else (int(model.n_features_in_),)
 
 
-def read_for(model: Any, data: str, *, skip: bool = False, limits: Limits = NO_LIMITS) -> Labelled:
+def read_for(model: AnyModel, data: str, *, skip: bool = False, limits: Limits = NO_LIMITS) -> Labelled:
     """Labelled data in the form that the model takes; a single class will do to judge it by."""
     from dcadl.model_files import features_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from dcadl.cli.plan import Plan
 from dcadl.cli.pyramids import WithFeatures
 from dcadl.cli.read import Labelled, Parts, image_shape
 from dcadl.cli.terminal import note, say, size_text, times_text
+
+if TYPE_CHECKING:
+    from dcadl.model_files import AnyModel
 
 CLASSES_LISTED = 12
 FEW_JUDGED = 20
@@ -39,7 +42,7 @@ class Judged(NamedTuple):
 class Fitted(NamedTuple):
     """A fitted classifier, what makes features before it, and how long the fit took."""
 
-    model: Any
+    model: AnyModel
     features: WithFeatures | None
     seconds: float
 
@@ -84,7 +87,9 @@ def report(
         note(line)
 
 
-def _lines(model: Any, y: Any, plan: Plan, judged: Judged | None, control: str) -> Iterator[tuple[str, str]]:
+def _lines(
+    model: AnyModel, y: Any, plan: Plan, judged: Judged | None, control: str
+) -> Iterator[tuple[str, str]]:
     yield "classes", classes_line(y)
     if plan.sentence():
         yield "pictures", plan.sentence()
@@ -97,7 +102,7 @@ def _lines(model: Any, y: Any, plan: Plan, judged: Judged | None, control: str) 
         yield "most confused", confused_line(judged, model.classes_)
 
 
-def _tested(model: Any, samples: Labelled, parts: Parts) -> Judged | None:
+def _tested(model: AnyModel, samples: Labelled, parts: Parts) -> Judged | None:
     """How the model does on its test part, where there is one."""
     if parts.test is None:
         return None
@@ -116,7 +121,7 @@ def _cautions(samples: Labelled, y: Any, parts: Parts, plan: Plan, judged: Judge
     return found
 
 
-def choice_sentence(model: Any) -> str:
+def choice_sentence(model: AnyModel) -> str:
     """What was chosen for the pictures, and why; empty for models without a choice."""
     if not hasattr(model, "candidates_"):
         return ""
@@ -140,7 +145,7 @@ def choice_sentence(model: Any) -> str:
     )
 
 
-def expected_judgement(model: Any) -> Judged | None:
+def expected_judgement(model: AnyModel) -> Judged | None:
     """What the fit itself says of new samples; None for methods that do not say."""
     if not hasattr(model, "expected_accuracy_"):
         return None

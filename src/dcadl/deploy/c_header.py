@@ -7,7 +7,7 @@ import os
 import re
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,12 +17,15 @@ from dcadl.deploy.operations import Program
 from dcadl.deploy.quantise import Int8Loss, in_8_bits
 from dcadl.deploy.translate import operations_of
 
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
+
 C_TYPES = {"f": ("float", 4), "i1": ("signed char", 1), "i2": ("short", 2)}
 PER_LINE = 12
 
 
 def to_c(
-    model: Any,
+    model: Classifier,
     path: str | os.PathLike[str],
     *,
     name: str | None = None,

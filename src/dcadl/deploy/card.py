@@ -6,7 +6,7 @@ import base64
 import io
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,6 +17,9 @@ from dcadl.deploy.operations import Program
 from dcadl.deploy.translate import facts_of, operations_of
 from dcadl.deploy.web_page import atoms_of
 from dcadl.ops.softmax import softmax
+
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
 
 MOST_CONFUSED = 5
 TILE = 40  # pixels of a filter's side in the picture
@@ -33,7 +36,7 @@ class Measured(NamedTuple):
     confused: list[tuple[str, str, int]]  # true class, answer, how often
 
 
-def measure(model: Any, X: Any, y: Any, data: str) -> Measured:
+def measure(model: Classifier, X: Any, y: Any, data: str) -> Measured:
     """Accuracy, calibration error and the classes most often taken for one another."""
     y, found = np.asarray(y), np.asarray(model.predict(X))
     pairs, counts = np.unique(
@@ -46,7 +49,7 @@ def measure(model: Any, X: Any, y: Any, data: str) -> Measured:
 
 
 def card(
-    model: Any, name: str, *, size: int, measured: Measured | None = None, licence: str | None = None
+    model: Classifier, name: str, *, size: int, measured: Measured | None = None, licence: str | None = None
 ) -> str:
     """
     The model card in Markdown.
@@ -113,7 +116,7 @@ def _text(value: Any) -> Any:
     return "".join(f"\\{c}" if c in "\\`*_[]<>#|&!~" else c for c in one_line)
 
 
-def _confidence(model: Any, X: Any) -> np.ndarray:
+def _confidence(model: Classifier, X: Any) -> np.ndarray:
     """The share that a model gives its answer."""
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X)).max(axis=1)
@@ -127,7 +130,7 @@ def _training(record: Mapping[str, Any]) -> dict[str, str]:
     return {key.replace("_", " "): str(value) for key, value in record.items()}
 
 
-def _numbers(model: Any) -> int:
+def _numbers(model: Classifier) -> int:
     return sum(value.size for name in model._saved().arrays if (value := getattr(model, name)) is not None)
 
 

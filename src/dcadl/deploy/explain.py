@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from dcadl.deploy.operations import HashedLinear, Linear, Program
 from dcadl.deploy.reference import apply
 from dcadl.deploy.translate import operations_of
 from dcadl.estimators.validation import predict_rows
+
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
 
 
 class Explanation(NamedTuple):
@@ -29,7 +32,7 @@ class Explanation(NamedTuple):
     atoms: np.ndarray  # (m, h, w[, channels])
 
 
-def explain(model: Any, X: Any) -> Explanation:
+def explain(model: Classifier, X: Any) -> Explanation:
     """The evidence in samples X for each class of a fitted model.
 
     Parameters
@@ -62,7 +65,7 @@ def explain(model: Any, X: Any) -> Explanation:
     return Explanation(images, maps, by_atom, intercept, scores, np.asarray(model.classes_), atoms)
 
 
-def _by_atom(model: Any, program: Program, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _by_atom(model: Classifier, program: Program, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each atom's part of each score, (n, m, C), and the atoms; of none where they are not small pictures."""
     last, C = program.operations[-2], len(program.classes)
     atoms = np.asarray(getattr(model, "atoms_", np.empty(0)))

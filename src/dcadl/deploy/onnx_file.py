@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,17 @@ from dcadl.deploy.operations import Program
 from dcadl.deploy.translate import operations_of
 from dcadl.estimators import ADLSVM, DCADL, LOOADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
 
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
+
 IR_VERSION = 8  # of the ONNX release that brought OPSET
 DTYPES = ("float32", "uint8")
 EXPORTED = (ADLSVM, DCADL, LOOADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms)
 
 
-def to_onnx(model: Any, path: str | os.PathLike[str], *, dtype: str = "float32", scale: float = 1.0) -> None:
+def to_onnx(
+    model: Classifier, path: str | os.PathLike[str], *, dtype: str = "float32", scale: float = 1.0
+) -> None:
     """
     Write a fitted model as an ONNX file; outputs `label`, `scores`, `probabilities`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -31,10 +31,13 @@ from dcadl.ops.floors import CONTRAST_FLOOR, WHITENED_FLOOR, WHITENER_RANK
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
+
 LOCAL = {"patch": "unit", "centred": "centred", "image": None, None: None}  # `normalize` → FilterBank.local
 
 
-def operations_of(model: Any, *, scale: float = 1.0) -> Program:
+def operations_of(model: Classifier, *, scale: float = 1.0) -> Program:
     """
     A fitted model as a list of operations.
 
@@ -68,7 +71,7 @@ def operations_of(model: Any, *, scale: float = 1.0) -> Program:
     return program
 
 
-def facts_of(model: Any) -> dict[str, Any]:
+def facts_of(model: Classifier) -> dict[str, Any]:
     """What an export says of the model: method, version, parameters, and the training run where known."""
     facts = {
         "method": type(model).__name__,
@@ -93,11 +96,11 @@ def _check_features(program: Program) -> None:
 
 
 @singledispatch
-def _operations(model: Any) -> tuple[Operation, ...]:
+def _operations(model: Classifier) -> tuple[Operation, ...]:
     raise ValueError(_REFUSALS.get(type(model).__name__, f"{type(model).__name__} cannot be exported."))
 
 
-def _body(model: Any) -> Any:
+def _body(model: Classifier) -> Any:
     """The method's translation; a refusal comes before any complaint that the model is not fitted."""
     body = _operations.dispatch(type(model))
     if body is _operations.dispatch(object):
@@ -221,7 +224,7 @@ def _sadl(model: SADL) -> tuple[Operation, ...]:
     return (*_unit_image(model), Linear(coef, np.zeros(len(coef), coef.dtype)))
 
 
-def _on_patches(model: Any, coding: Operation | None) -> tuple[Operation, ...]:
+def _on_patches(model: Classifier, coding: Operation | None) -> tuple[Operation, ...]:
     """Responses to atoms, their codes, and a linear map: what DCADL and its control predict by."""
     bank = _bank(model.grid_, model.atoms_, model.normalize)
     codes: tuple[Operation, ...] = () if coding is None else (coding,)
@@ -239,11 +242,11 @@ def _bank(grid: Grid, filters: np.ndarray, normalize: str | None) -> FilterBank:
     )
 
 
-def _unit_image(model: Any) -> tuple[Operation, ...]:
+def _unit_image(model: Classifier) -> tuple[Operation, ...]:
     return (UnitImage(),) if model.normalize == "image" else ()
 
 
-def _whole(model: Any) -> Grid:
+def _whole(model: Classifier) -> Grid:
     """One patch that is the sample."""
     rows, columns, channels = Program("", model.image_shape_, np.empty(0), (), {}).image
     return Grid((rows, columns, channels), (rows, columns), (1, 1))

@@ -6,7 +6,7 @@ import base64
 import os
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,12 +15,15 @@ from dcadl.atomic import write_atomically
 from dcadl.deploy.operations import FilterBank, Program, is_identity
 from dcadl.deploy.translate import operations_of
 
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
+
 INKS = ("dark", "light")
 MOST_ATOMS = 100
 
 
 def to_web(
-    model: Any,
+    model: Classifier,
     path: str | os.PathLike[str],
     *,
     title: str | None = None,

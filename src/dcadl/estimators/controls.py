@@ -163,7 +163,7 @@ class RandomAtoms(PatchClassifier):
 
 
 def _fit_ridge(
-    model: Any, X: Any, y: Any, sample_weight: Any, atoms: Callable[[Grid, Any], tuple[Code, int]]
+    model: Classifier, X: Any, y: Any, sample_weight: Any, atoms: Callable[[Grid, Any], tuple[Code, int]]
 ) -> None:
     """Assign what the ridge regression on codes gives; `atoms` says how to code a patch, and how long."""
     rows, y, Y, classes, shape = training_data(model, X, y)
@@ -182,6 +182,6 @@ def _fit_ridge(
     model.temperature_ = temperature_left_out(found, intercept)
 
 
-def _check_ridge(model: Any) -> None:
+def _check_ridge(model: Classifier) -> None:
     check_ridge("lam", model.lam)
     check_backend(model.backend)

@@ -71,7 +71,7 @@ class Probabilities:
         return self
 
 
-def left_out_scores(model: Any, X: Any, y: Any, cv: Any) -> np.ndarray:
+def left_out_scores(model: Probabilities, X: Any, y: Any, cv: Any) -> np.ndarray:
     """Scores (n, C) of each image by a clone of the model that was fitted to the other folds."""
     return by_class(cross_val_predict(clone(model), X, y, cv=cv, method="decision_function"))
 

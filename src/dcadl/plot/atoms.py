@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dcadl.plot.canvas import axes_on, largest, mosaic, near_square, set_title, show_signed
+
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
 
 
 class AtomsDisplay:
@@ -31,7 +34,7 @@ class AtomsDisplay:
         self.estimator_name = estimator_name
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> AtomsDisplay:
+    def from_estimator(cls, estimator: Classifier, *, ax: Any = None) -> AtomsDisplay:
         """Draw the atoms of a fitted estimator."""
         check_is_fitted(estimator)
         if not hasattr(estimator, "atoms_"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -11,6 +11,9 @@ from dcadl.estimators.validation import predict_rows
 from dcadl.ops.codes import respond
 from dcadl.ops.patches import Grid, normalised_patches, patch_table
 from dcadl.plot.canvas import GREY, INK, QUIET, bare, largest, mosaic, new_figure, set_title, show_signed
+
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
 
 SCORES_SHOWN = 5  # classes in the bar chart beside an image
 PANELS = ("image", "responses", "codes", "evidence", "scores")
@@ -50,7 +53,9 @@ class CodesDisplay:
         self.y = None if y is None else np.asarray(y)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any = None, *, figure: Any = None) -> CodesDisplay:
+    def from_estimator(
+        cls, estimator: Classifier, X: Any, y: Any = None, *, figure: Any = None
+    ) -> CodesDisplay:
         """Draw what a fitted estimator with atoms makes of the images X."""
         return cls(explain_codes(estimator, X), y=y).plot(figure=figure)
 
@@ -92,7 +97,7 @@ class CodesDisplay:
         _draw_scores(panel["scores"], explanation.scores[i], explanation.classes)
 
 
-def explain_codes(estimator: Any, X: Any) -> CodeExplanation:
+def explain_codes(estimator: Classifier, X: Any) -> CodeExplanation:
     """Responses, codes, evidence and scores of images under a fitted estimator with atoms."""
     check_is_fitted(estimator)
     if not hasattr(estimator, "atoms_") or not hasattr(estimator, "grid_"):

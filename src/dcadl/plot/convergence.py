@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dcadl.plot.canvas import BLOCKS, QUIET, axes_on, set_title, tidy
+
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
 
 DCADL_BLOCKS = ("codes", "classifier", "atoms")
 LOG_FROM = 30.0  # above this ratio of largest to smallest value a linear axis would hide the end
@@ -43,7 +46,7 @@ class ConvergenceDisplay:
         self.estimator_name = estimator_name
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:
+    def from_estimator(cls, estimator: Classifier, *, ax: Any = None) -> ConvergenceDisplay:
         """Draw how the objective of a fitted estimator fell."""
         check_is_fitted(estimator)
         name = type(estimator).__name__

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dcadl.plot.canvas import GREY, INK, bare, largest, new_figure, set_title, show_signed
+
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
 
 ATOMS_SHOWN = 6
 FADED = 0.35  # of the picture under its evidence
@@ -35,7 +38,9 @@ class EvidenceDisplay:
         self.y = None if y is None else np.asarray(y)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any = None, *, figure: Any = None) -> EvidenceDisplay:
+    def from_estimator(
+        cls, estimator: Classifier, X: Any, y: Any = None, *, figure: Any = None
+    ) -> EvidenceDisplay:
         """Draw why a fitted estimator names the pictures X as it does."""
         return cls(estimator.explain(X), y=y).plot(figure=figure)
 

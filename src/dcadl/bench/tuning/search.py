@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -18,6 +18,9 @@ from threadpoolctl import threadpool_limits
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.bench.measure import seconds, warm_up
 from dcadl.bench.settings import Setting, benchmark_config, build
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 FACTOR = 3  # of the halving: all candidates see a third of the samples, the best third of them see all
 MOST_CANDIDATES = 27
@@ -81,7 +84,7 @@ def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget
 
 
 def _best(
-    model: Any, points: list[dict[str, Any]], X: np.ndarray, y: np.ndarray, folds: StratifiedKFold
+    model: BaseEstimator, points: list[dict[str, Any]], X: np.ndarray, y: np.ndarray, folds: StratifiedKFold
 ) -> tuple[dict[str, Any], np.ndarray]:
     """The winner of the halving, and its accuracy in each fold: none where every candidate fails."""
     search = HalvingGridSearchCV(
@@ -120,7 +123,12 @@ def candidates(method: str, seed: int, count: int) -> list[dict[str, Any]]:
 
 
 def _affordable(
-    model: Any, typical: dict[str, Any], X: np.ndarray, y: np.ndarray, folds: StratifiedKFold, deadline: float
+    model: BaseEstimator,
+    typical: dict[str, Any],
+    X: np.ndarray,
+    y: np.ndarray,
+    folds: StratifiedKFold,
+    deadline: float,
 ) -> int:
     """Candidates that there is time for, by one fold of the setting and of a typical candidate."""
     train, test = next(folds.split(X, y))
@@ -136,7 +144,11 @@ def _affordable(
 
 
 def _fit_and_score_seconds(
-    model: Any, X: np.ndarray, y: np.ndarray, split: tuple[np.ndarray, np.ndarray], *forgiven: type[Exception]
+    model: BaseEstimator,
+    X: np.ndarray,
+    y: np.ndarray,
+    split: tuple[np.ndarray, np.ndarray],
+    *forgiven: type[Exception],
 ) -> float:
     """What one fold takes; with errors that are forgiven, what it took until then."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from dcadl.deploy.server.limits import Limits, Refusal
 from dcadl.deploy.translate import operations_of
 from dcadl.model_files import load_classifier
 from dcadl.ops.softmax import softmax
+
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
 
 BYTE = 1 / 255  # `dcadl fit` trains on values from 0 to 1
 LOOK_AGAIN = 1.0  # seconds between two looks at the files
@@ -61,7 +64,7 @@ class Served:
         self.error = None
         return True
 
-    def _take(self, model: Any) -> None:
+    def _take(self, model: Classifier) -> None:
         """The new model and all that is derived from it, in one assignment."""
         program: Program | None
         try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from dcadl.solvers.dask_walk import DaskWalk
 from dcadl.solvers.dask_watch import active_client, in_words
 from dcadl.solvers.sources import StoredImages
 from dcadl.solvers.walk import SerialWalk, Walk
+
+if TYPE_CHECKING:
+    from dcadl.estimators.base import Classifier
 
 _NONE = np.empty(0, int)
 LARGE_PIXELS, WORKING_PIXELS = 12_000, 8_000  # beyond the first, images are reduced to about the second
@@ -112,7 +115,7 @@ def _block(
 
 
 def training_images(
-    model: Any, X: Any, y: Any, sample_weight: Any, factor: int | None
+    model: Classifier, X: Any, y: Any, sample_weight: Any, factor: int | None
 ) -> tuple[Images, np.ndarray]:
     """Training images, checked, and the class labels in order; `factor` None: reduced by their size."""
     door = cluster_rows if is_dask(X) else stored_rows
@@ -123,7 +126,7 @@ def training_images(
     return distinct_images(source, numbers, weight, shape, factor or reduction(shape)), classes
 
 
-def cluster_rows(model: Any, X: Any, y: Any) -> tuple[ClusterImages, np.ndarray, tuple[int, ...]]:
+def cluster_rows(model: Classifier, X: Any, y: Any) -> tuple[ClusterImages, np.ndarray, tuple[int, ...]]:
     """Blocks of X on the workers of the active client; labels come home."""
     if (model.backend, model.max_memory) != ("numpy", None):
         raise ValueError(
