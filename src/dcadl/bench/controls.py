@@ -15,7 +15,9 @@ from dcadl.bench.outsiders import SHARES
 from dcadl.bench.searched import SearchedClassifier, rbf_scale
 from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold
 from dcadl.ops.patches import normalised_patches, patch_grid
-from dcadl.ops.ridge import ridge
+from dcadl.ops.ridge import from_contrasts, to_contrasts
+from dcadl.solvers.code_ridge import code_ridge
+from dcadl.solvers.walk import chunked
 
 PENALTIES = [1e-4, 1e-3, 1e-2, 0.1, 1.0]
 RIDGE_SHARES = [1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0]  # of the number of values
@@ -75,7 +77,7 @@ class PCAAtoms(ClassifierMixin, BaseEstimator):
         stride: Any = None,
         normalize: str | None = "patch",
         lam1: float = 1e-3,
-        lam: float = 0.5,
+        lam: Any = "auto",
     ) -> None:
         self.n_atoms = n_atoms
         self.patch_shape = patch_shape
@@ -95,19 +97,28 @@ class PCAAtoms(ClassifierMixin, BaseEstimator):
         self._grid, self.components_ = grid, np.ascontiguousarray(leading, dtype=X.dtype)
         self.classes_, Y = _one_hot(y, X.dtype)
         self.intercept_ = Y.mean(axis=0)
-        self.coef_ = ridge(self.transform(X), Y - self.intercept_, self.lam).T
+        self.coef_ = self._classifier(X, Y - self.intercept_)
         self.atoms_ = self._shaped(self.components_, X.shape[1:])
         return self
 
     def transform(self, X: Any) -> Any:
         """Shrunken responses to the atoms, one row for each image."""
-        parts = self._patches(np.asarray(X), self._grid)
-        codes = (soft_threshold(respond(P, self.components_), self.lam1) for P in parts)
-        return np.concatenate([by_image(U) for U in codes])
+        return np.concatenate([by_image(self._codes(P)) for P in self._patches(np.asarray(X), self._grid)])
 
     def predict(self, X: Any) -> Any:
         """Classes of X."""
         return self.classes_[(self.transform(X) @ self.coef_.T + self.intercept_).argmax(axis=1)]
+
+    def _codes(self, P: Any) -> Any:
+        return soft_threshold(respond(P, self.components_), self.lam1)
+
+    def _classifier(self, X: Any, Y: Any) -> Any:
+        """The ridge regression that RandomAtoms has, its λ by leave-one-out where none is given."""
+        rows, T = X.reshape(len(X), -1), to_contrasts(Y)
+        lam = None if isinstance(self.lam, str) else float(self.lam)
+        with chunked(rows, T, None, self._grid, self.normalize) as (chunks, walk):
+            found = code_ridge(chunks, walk, self._codes, self._grid.p * len(self.components_), lam)
+        return from_contrasts(found.W.T).T
 
     def _patches(self, X: Any, grid: Any) -> Any:
         rows = X.reshape(len(X), -1)
