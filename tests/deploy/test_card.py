@@ -58,6 +58,16 @@ def test_a_card_says_classes_parameters_accuracy_and_limits(measured):
     assert "Not recorded" in text
 
 
+def test_what_a_fit_chose_by_itself_is_on_the_card():
+    model = case("loo").model
+
+    text = card(model, "digits", size=1)
+
+    assert f"| n\\_atoms | auto: {len(model.atoms_)} |" in text
+    assert f"| pool | auto: {model.pool_} |" in text
+    assert "| max\\_iter | 2 |" in text
+
+
 def test_shares_that_are_no_probabilities_are_called_so(measured):
     text = card(case("pcanet").model, "digits", size=1234, measured=measured)
 

@@ -83,7 +83,7 @@ def card(
         classes=[str(label) for label in model.classes_],
         shape=" × ".join(map(str, model.image_shape_)),
         pictures=len(model.image_shape_) > 1,
-        parameters=facts["parameters"],
+        parameters={name: _with_choice(model, name, value) for name, value in facts["parameters"].items()},
         calibrated=facts["calibrated"],
         training=_training(facts.get("training", {})),
         expected=getattr(model, "expected_accuracy_", None),
@@ -130,6 +130,12 @@ def _training(record: Mapping[str, Any]) -> dict[str, str]:
     return {key.replace("_", " "): str(value) for key, value in record.items()}
 
 
+def _with_choice(model: Classifier, name: str, value: Any) -> str:
+    """A parameter's value; where it left the choice to the fit, what that chose."""
+    chosen = len(model.atoms_) if name == "n_atoms" and hasattr(model, "atoms_") else getattr(model, f"{name}_", value)
+    return f"{value}: {chosen}" if value == "auto" and chosen != value else str(value)
+
+
 def _numbers(model: Classifier) -> int:
     return sum(value.size for name in model._saved().arrays if (value := getattr(model, name)) is not None)
 
@@ -146,7 +152,7 @@ def _atoms_picture(program: Program) -> str:
     grey = np.rint(127.5 + 127.5 * atoms / np.where(most > 0, most, 1)).astype(np.uint8)
     rows, across = -(-m // PER_ROW), min(m, PER_ROW)
     zoom = max(1, TILE // max(h, w))
-    sheet = Image.new("RGB", (across * (w * zoom + 2), rows * (h * zoom + 2)), "white")
+    sheet = Image.new("RGBA", (across * (w * zoom + 2), rows * (h * zoom + 2)))  # gaps show the page's ground
     for i, atom in enumerate(grey):
         tile = Image.fromarray(atom[..., 0] if c != 3 else atom).resize((w * zoom, h * zoom), 0)
         sheet.paste(tile, ((i % PER_ROW) * (w * zoom + 2), (i // PER_ROW) * (h * zoom + 2)))
