@@ -147,3 +147,11 @@ def test_a_full_disk_is_said_with_the_folder(tmp_path, monkeypatch):
         unpack(tmp_path / "x.zip", tmp_path / "out")
     assert raised.value.filename == str(tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["x.zip"]
+
+
+def test_a_long_name_does_not_make_a_long_message(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("../" + "n" * 5000, b"x")
+    with pytest.raises(ValueError, match="outside the folder") as caught:
+        unpack(tmp_path / "a.zip", tmp_path / "out")
+    assert len(str(caught.value)) < 500

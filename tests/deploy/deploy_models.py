@@ -33,6 +33,7 @@ MODELS = {
     "dcadl-image": DCADL(**QUICK, normalize="image"),
     "dcadl-raw": DCADL(**QUICK, normalize=None),
     "dcadl-paper": DCADL(**QUICK, solver="paper"),
+    "dcadl-split": DCADL(**QUICK, codes="split", normalize="centred"),
     "dcadl-whole": DCADL(n_atoms=20, max_iter=3, random_state=0),
     "dcadl-oblong": DCADL(n_atoms=5, patch_shape=(3, 5), stride=(2, 3), max_iter=3, normalize="centred"),
     "patch-ridge": PatchRidge(**PLAIN),

@@ -16,6 +16,7 @@ from typing import IO, NamedTuple
 from platformdirs import user_cache_path
 
 from dcadl.atomic import remove_leftovers, temporary_beside
+from dcadl.data.errors import shortened
 
 MAX_BYTES = 8 * 2**30  # unpacked; the largest set we know of needs a fiftieth
 MAX_FILES = 200_000
@@ -81,9 +82,9 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_BYTES, max_files
         if error.errno == errno.ENOSPC:
             raise OSError(error.errno, error.strerror, str(target)) from error
         if not target.is_dir():  # otherwise another process was first, with the same content
-            raise ValueError(f"cannot unpack {archive}: {error}") from error
+            raise ValueError(f"cannot unpack {archive}: {shortened(error)}") from error
     except BROKEN as error:
-        raise ValueError(f"cannot unpack {archive}: {error}") from error
+        raise ValueError(f"cannot unpack {archive}: {shortened(error)}") from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return target
@@ -109,7 +110,9 @@ def _inside(name: str, archive: Path) -> Path:
     """The member's path, refused if it is absolute or climbs out."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or PureWindowsPath(name).drive or "\0" in name:
-        raise ValueError(f"{archive} is not safe: its member {name!r} would be written outside the folder.")
+        raise ValueError(
+            f"{archive} is not safe: its member {shortened(repr(name))} would be written outside the folder."
+        )
     return Path(*path.parts)
 
 
@@ -117,7 +120,9 @@ def _zip_members(archive: Path) -> Iterator[Member]:
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
             if stat.S_ISLNK(info.external_attr >> 16):
-                raise ValueError(f"{archive} is not safe: its member {info.filename!r} is a link.")
+                raise ValueError(
+                    f"{archive} is not safe: its member {shortened(repr(info.filename))} is a link."
+                )
             if not info.filename:  # ZipInfo.is_dir would look at its last letter
                 raise ValueError(f"{archive} is not safe: it has a member without a name.")
             if not info.is_dir():
@@ -131,5 +136,7 @@ def _tar_members(archive: Path) -> Iterator[Member]:
                 continue
             content = opened.extractfile(info) if info.isreg() else None
             if content is None:
-                raise ValueError(f"{archive} is not safe: its member {info.name!r} is a link or a device.")
+                raise ValueError(
+                    f"{archive} is not safe: its member {shortened(repr(info.name))} is a link or a device."
+                )
             yield Member(info.name, content)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+LONGEST = 200  # letters of what a message quotes from a file
+
 
 class AdvisedError(ValueError):
     """A fault, and advice in the words of the Python interface."""
@@ -45,3 +47,9 @@ def unreadable(bad: Sequence[Exception], advice: str, shown: int = 20) -> Unread
     more = [f"  … and {len(bad) - shown} more"] if len(bad) > shown else []
     lines = [f"{len(bad)} {files} cannot be read:", *(f"  {error}" for error in bad[:shown]), *more]
     return UnreadablePicturesError("\n".join([*lines, ""]), advice)
+
+
+def shortened(text: object) -> str:
+    """A text from outside, in so many letters as a message has room for."""
+    line = str(text)
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"

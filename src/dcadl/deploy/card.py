@@ -132,7 +132,11 @@ def _training(record: Mapping[str, Any]) -> dict[str, str]:
 
 def _with_choice(model: Classifier, name: str, value: Any) -> str:
     """A parameter's value; where it left the choice to the fit, what that chose."""
-    chosen = len(model.atoms_) if name == "n_atoms" and hasattr(model, "atoms_") else getattr(model, f"{name}_", value)
+    chosen = (
+        len(model.atoms_)
+        if name == "n_atoms" and hasattr(model, "atoms_")
+        else getattr(model, f"{name}_", value)
+    )
     return f"{value}: {chosen}" if value == "auto" and chosen != value else str(value)
 
 
