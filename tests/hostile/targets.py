@@ -14,12 +14,14 @@ import mutate
 import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
+from sklearn.pipeline import make_pipeline
 
 import dcadl
 from dcadl import DCADL
 from dcadl.bench import records
 from dcadl.data.archives import unpack
 from dcadl.estimators.dcadl import checkpoint as checkpoints
+from dcadl.features import SpatialPyramid
 
 TINY = {
     "n_atoms": 6,
@@ -100,6 +102,59 @@ class ModelFiles:
             return
         assert np.isfinite(scores).all(), "scores are no numbers"
         assert np.isin(labels, model.classes_).all(), "labels are none of the classes"
+
+
+class Pyramids:
+    """Files of feature pyramids, alone or before a classifier: a ValueError, or finite features."""
+
+    def __init__(self, folder):
+        rng = np.random.default_rng(0)
+        self.pictures = [rng.integers(0, 255, (16, 20), dtype=np.uint8) for _ in range(8)]
+        self.alone, self.whole = folder / "pyramid.npz", folder / "pipeline"
+        pyramid = SpatialPyramid(n_words=6, levels=(1, 2), n_components=4, n_jobs=1, progress=False)
+        pipeline = make_pipeline(pyramid, dcadl.PatchRidge()).fit(self.pictures, np.arange(8) % 2)
+        dcadl.save(pipeline, self.whole)
+        self.parameters, self.learned = pipeline[0].contents()
+        with safe_open(self.whole, framework="numpy") as file:
+            self.arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            self.header = json.loads(file.metadata()["dcadl"])
+
+    def case(self, rng):
+        alone = rng.integers(2)
+        (self._write_alone if alone else self._write_whole)(rng)
+        try:
+            model = SpatialPyramid.load(self.alone, n_jobs=1) if alone else dcadl.load(self.whole)
+        except ValueError as error:
+            return refused(error, one_line=True)
+        try:
+            found = (
+                model.transform(self.pictures[:1]) if alone else model.decision_function(self.pictures[:1])
+            )
+        except ValueError as error:
+            return refused(error)
+        assert np.isfinite(found).all(), "features or scores are no numbers"
+        return WORKED
+
+    def _write_alone(self, rng):
+        arrays, text = dict(self.learned), json.dumps(self.parameters)
+        if rng.integers(2):
+            text = mutate.damaged_text(rng, self.parameters)
+        else:
+            name = list(arrays)[rng.integers(len(arrays))]
+            arrays[name] = mutate.damaged_array(rng, arrays[name])
+        stream = io.BytesIO()
+        np.savez(stream, **arrays, parameters=np.array(text))
+        whole = stream.getvalue()
+        self.alone.write_bytes(whole if rng.integers(4) else mutate.damaged_bytes(rng, whole))
+
+    def _write_whole(self, rng):
+        arrays, text = dict(self.arrays), json.dumps(self.header)
+        if rng.integers(4):
+            text = mutate.damaged_text(rng, self.header)
+        else:
+            name = list(arrays)[rng.integers(len(arrays))]
+            arrays[name] = mutate.damaged_array(rng, arrays[name])
+        self.whole.write_bytes(to_bytes(arrays, metadata={"dcadl": text}))
 
 
 class Checkpoints:
@@ -346,6 +401,7 @@ class Parameters:
 
 TARGETS = {
     "model files": ModelFiles,
+    "pyramids": Pyramids,
     "checkpoints": Checkpoints,
     "records": Records,
     "archives": Archives,
