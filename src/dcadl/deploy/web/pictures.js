@@ -14,7 +14,7 @@ const pictures = (() => {
     });
   }
 
-  /* RGBA bytes (transparent parts over white) → values 0…255 of rows × columns × channels, whole numbers. */
+  /* RGBA bytes (transparent parts over white) → values 0…255 of rows × columns × channels, integers. */
   function reduce(rgba, width, height, [rows, columns, channels]) {
     const found = new Float32Array(rows * columns * channels);
     const down = coverage(height, rows), across = coverage(width, columns);
