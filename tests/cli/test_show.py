@@ -30,7 +30,7 @@ def test_a_picture_is_written_beside_us_under_the_models_name(call, tmp_path, mo
 def test_filters_structures_and_confusions_are_drawn(chooser):
     titles = " ".join(ax.get_title() for ax in model_picture(chooser, "stripes").axes)
 
-    assert "32 atoms" in titles
+    assert f"{len(chooser.atoms_)} atoms" in titles
     assert f"of {len(chooser.candidates_)} structures" in titles
     assert f"{chooser.expected_accuracy_:.1%} of new images right" in titles
 
