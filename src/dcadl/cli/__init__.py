@@ -28,7 +28,6 @@ app = InterruptibleApp(
     help="Learn small filters and a linear classifier together, and classify images with them.",
     epilog="Start with: dcadl demo",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

@@ -12,7 +12,17 @@ from dcadl.atomic import replacing
 from dcadl.cli.summary import interval
 from dcadl.cli.terminal import times_text
 from dcadl.plot import AtomsDisplay, EvidenceDisplay
-from dcadl.plot.canvas import BLOCKS, INK, QUIET, mosaic, new_figure, set_title, show_signed, tidy
+from dcadl.plot.canvas import (
+    BLOCKS,
+    INK,
+    QUIET,
+    mosaic,
+    new_figure,
+    set_title,
+    show_signed,
+    tidy,
+    with_fallback_fonts,
+)
 
 if TYPE_CHECKING:
     from dcadl.model_files import AnyModel
@@ -28,7 +38,7 @@ def write_figure(figure: Any, path: Path) -> Path:
     if not path.resolve().parent.is_dir():
         raise ValueError(f"folder not found: {path.resolve().parent}")
     with replacing(path) as stream:
-        figure.savefig(stream, dpi=DPI, format=path.suffix[1:] or None)
+        with_fallback_fonts(figure).savefig(stream, dpi=DPI, format=path.suffix[1:] or None)
     return path
 
 

@@ -22,6 +22,7 @@ CLASSES_LISTED = 12
 FEW_JUDGED = 20
 FEW_OF_A_CLASS = 5
 CONFIDENCE = 0.95
+SOME = 200  # training samples that atoms are tried on
 NORMALISED = {
     "whitened": "whitened",
     "whitened-once": "whitened, their lengths kept",
@@ -83,8 +84,25 @@ def report(
     say(f"saved: {output} ({size_text(output.stat().st_size)})")
     for line in next_lines(output, judged, model.classes_, pictures=samples.X.ndim > 2 or bool(features)):
         say(f"next: {line}")
+    if idle := idle_atoms(model, samples.X[parts.train]):
+        note(f"{idle} of {len(model.atoms_)} atoms respond to no sample that was tried: fewer would do")
     for line in _cautions(samples, y, parts, plan, judged):
         note(line)
+
+
+def idle_atoms(model: AnyModel, X: Any) -> int:
+    """How many atoms respond to none of some samples of X; 0 for methods whose codes are no responses."""
+    from dcadl.estimators import LOOADL
+    from dcadl.estimators.base import PatchClassifier
+
+    if not isinstance(model, LOOADL | PatchClassifier):
+        return 0
+    m = len(model.atoms_)
+    codes = np.asarray(model.transform(X[:: max(1, len(X) // SOME)]))
+    # LOO-ADL's columns are ordered by sign, atom, cell; the others' by patch, atom.
+    cells = codes.shape[1] // (2 * m) if isinstance(model, LOOADL) else 1
+    reach = np.ptp(codes, axis=0).reshape(-1, m, cells)  # a threshold below zero passes what is no response
+    return int((reach <= np.finfo(np.float32).eps * max(1.0, reach.max())).all(axis=(0, 2)).sum())
 
 
 def _lines(

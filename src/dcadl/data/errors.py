@@ -41,12 +41,14 @@ class TooManyPixelsError(ValueError):
     """A picture larger than the limit that was given."""
 
 
-def unreadable(bad: Sequence[Exception], advice: str, shown: int = 20) -> UnreadablePicturesError:
-    """The error that names these files."""
+def unreadable(
+    bad: Sequence[Exception], advice: str, shown: int = 20, also: Sequence[str] = ()
+) -> UnreadablePicturesError:
+    """The error that names these files, after what else is wrong."""
     files = "file" if len(bad) == 1 else "files"
     more = [f"  … and {len(bad) - shown} more"] if len(bad) > shown else []
-    lines = [f"{len(bad)} {files} cannot be read:", *(f"  {error}" for error in bad[:shown]), *more]
-    return UnreadablePicturesError("\n".join([*lines, ""]), advice)
+    named = [f"{len(bad)} {files} cannot be read:", *(f"  {error}" for error in bad[:shown]), *more]
+    return UnreadablePicturesError("\n".join([*also, *(named if bad else []), ""]), advice)
 
 
 def shortened(text: object) -> str:

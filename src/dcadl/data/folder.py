@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dcadl.data.bunch import make_bunch
-from dcadl.data.errors import unreadable
+from dcadl.data.errors import UnreadablePicturesError, unreadable
 from dcadl.data.images import (
     IMAGE_SUFFIXES,
     Filter,
@@ -87,7 +87,7 @@ def image_folder(
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip"; got {on_error!r}.')
     size = as_height_width(size)
-    listing = list_folder(path, on_error=on_error)
+    listing, faults = _listing_and_faults(path, on_error)
     read: Any = partial(decode, size=size, color=color, filter=filter, max_pixels=max_pixels)
     if max_side is not None:
         read = partial(decode_shrunk, max_side=max_side, max_pixels=max_pixels)
@@ -98,9 +98,9 @@ def image_folder(
         rows = MappedRowBuffer(n, Path(memmap))
     with rows:
         kept, bad = _collect(listing.files, outcomes, rows)
-        if bad and (on_error == "raise" or not kept):
+        if faults or (bad and (on_error == "raise" or not kept)):
             advice = 'on_error="skip" leaves them out.' if kept else "No picture is left."
-            raise unreadable(bad, advice)
+            raise unreadable(bad, advice, also=faults)
         images = rows.finish()
     files = [str(listing.files[i]) for i in kept]
     target, names = _classes_left(listing, kept)
@@ -116,6 +116,16 @@ def image_folder(
     )
 
 
+def _listing_and_faults(path: str | Path, on_error: OnError) -> tuple[Listing, list[str]]:
+    """The listing; empty classes are a fault to be named with those of the files, all at once."""
+    try:
+        return list_folder(path, on_error=on_error), []
+    except UnreadablePicturesError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the error says it
+            return list_folder(path, on_error="skip"), [error.fault]
+
+
 def list_folder(path: str | Path, *, on_error: OnError = "raise") -> Listing:
     """Files and classes of a folder; an empty class is refused, or left out with a warning."""
     path = Path(path)
@@ -129,8 +139,11 @@ def list_folder(path: str | Path, *, on_error: OnError = "raise") -> Listing:
     held = {folder: _files_below(folder) for folder in folders}
     pictures = {folder: [f for f in files if _is_picture(f)] for folder, files in held.items()}
     empty = [_with_endings(folder.name, held[folder]) for folder in folders if not pictures[folder]]
-    if len(empty) == len(folders) or (empty and on_error == "raise"):
+    if len(empty) == len(folders):
         raise ValueError(f"class folders without a picture in {path}: {', '.join(empty)}.")
+    if empty and on_error == "raise":
+        fault = f"class folders without a picture in {path}: {', '.join(empty)}."
+        raise UnreadablePicturesError(fault, 'on_error="skip" leaves them out.')
     if empty:
         warnings.warn(f"left out class folders without a picture: {', '.join(empty)}", stacklevel=3)
     folders = [folder for folder in folders if pictures[folder]]

@@ -42,7 +42,9 @@ class FolderSurvey(NamedTuple):
 
 def survey_folder(path: str | Path) -> FolderSurvey:
     """Look at a folder of class folders; only some small copies of pictures are decoded."""
-    listing = list_folder(path, on_error="skip")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of empty classes: whoever reads them says so
+        listing = list_folder(path, on_error="skip")
     heads = [_head(file) for file in listing.files]
     readable = [i for i, head in enumerate(heads) if head is not None]
     found = [head for head in heads if head is not None]

@@ -10,6 +10,7 @@ import numpy as np
 SIGNED = "RdBu_r"  # red for, blue against, white for nothing
 GREY = "gray"
 INK = "#333333"
+LAST_PLAIN = 0x052F  # the end of Cyrillic: what lies before, matplotlib's own font has
 QUIET = "#9a9a9a"
 BLOCKS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # told apart by colour-blind eyes
 
@@ -60,6 +61,28 @@ def show_signed(ax: Any, values: np.ndarray, top: float | None = None, **how: An
     shown = ax.imshow(values, cmap=SIGNED, vmin=-top, vmax=top, interpolation="nearest", **how)
     bare(ax)
     return shown
+
+
+FALLBACK_FONTS = (  # of letters that matplotlib's own font lacks; those that are installed are tried in turn
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Source Han Sans", "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "SimHei", "Yu Gothic",
+    "Malgun Gothic", "Arial Unicode MS", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari",
+    "Noto Sans Thai", "Segoe UI", "Unifont", "FreeSans", "FreeSerif",
+)  # fmt: skip
+
+
+def with_fallback_fonts(figure: Any) -> Any:
+    """The figure, its texts beyond Latin, Greek and Cyrillic in fonts that may have their letters."""
+    from matplotlib.font_manager import fontManager
+    from matplotlib.text import Text
+
+    strange = [text for text in figure.findobj(Text) if any(ord(c) > LAST_PLAIN for c in text.get_text())]
+    if strange:
+        installed = {font.name for font in fontManager.ttflist}
+        found = [name for name in FALLBACK_FONTS if name in installed]
+        for text in strange:
+            text.set_fontfamily(["DejaVu Sans", *found])
+    return figure
 
 
 def bare(ax: Any) -> None:
