@@ -22,6 +22,8 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     lets go of it when the process ends, however it ends.
     """
     lock = Path(path).with_name(f".{Path(path).name}.lock")
+    if not lock.parent.is_dir():
+        raise ValueError(f"{path} must be a file in a folder that exists.")
     with open(lock, "a+b") as stream:
         _lock(stream, path)
         try:

@@ -63,6 +63,14 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path):
         decode(path)
 
 
+def test_a_picture_that_pillow_itself_refuses_is_refused_in_our_words(tmp_path):
+    path = bomb_png(tmp_path / "bomb.png", 20_000)
+    with pytest.raises(ValueError, match=r"bomb\.png.*at most 64000000 pixels; got more than 178956970"):
+        decode(path)
+    with pytest.raises(ValueError, match=r"at most 178956970 pixels"):
+        decode(path, max_pixels=10**9)
+
+
 def test_the_limit_of_pixels_is_an_option_everywhere(tmp_path, pets):
     picture = next(pets.rglob("*.png"))
     assert decode(picture, max_pixels=120).shape == (12, 10)

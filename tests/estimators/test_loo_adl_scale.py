@@ -145,8 +145,15 @@ def test_a_checkpoint_of_another_fit_or_a_damaged_one_is_refused(digits, tmp_pat
     for model, images in ((LOOADL(**QUICK, random_state=1), X), (LOOADL(**QUICK, random_state=0), other)):
         with pytest.raises(ValueError, match="other data or parameters"):
             model.fit(images, y, checkpoint=path)
-    raw = bytearray(path.read_bytes())
-    raw[-3] ^= 1
-    path.write_bytes(raw)
-    with pytest.raises(ValueError, match="damaged"):
-        LOOADL(**QUICK, random_state=0).fit(X, y, checkpoint=path)
+    whole = path.read_bytes()
+    for place in (len(whole) - 3, whole.index(b"identity"), whole.index(b"max_iter"), whole.index(b"digest")):
+        raw = bytearray(whole)
+        raw[place] ^= 1
+        path.write_bytes(raw)
+        with pytest.raises(ValueError, match=r"damaged.*[Dd]elete it"):
+            LOOADL(**QUICK, random_state=0).fit(X, y, checkpoint=path)
+
+
+def test_a_checkpoint_without_a_folder_is_refused_in_the_words_that_were_given(digits, tmp_path):
+    with pytest.raises(ValueError, match=r"nowhere/c must be a file in a folder that exists"):
+        LOOADL(**QUICK).fit(*digits, checkpoint=tmp_path / "nowhere" / "c")

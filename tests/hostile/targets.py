@@ -17,7 +17,7 @@ from safetensors.numpy import save as to_bytes
 from sklearn.pipeline import make_pipeline
 
 import dcadl
-from dcadl import DCADL
+from dcadl import DCADL, LOOADL
 from dcadl.bench import records
 from dcadl.data.archives import unpack
 from dcadl.estimators.dcadl import checkpoint as checkpoints
@@ -163,19 +163,23 @@ class Checkpoints:
     def __init__(self, folder):
         self.path = folder / "checkpoint"
         checkpoints.WRITE_SPACING = 0
-        self.model = DCADL(**{k: v for k, v in TINY.items() if k in DCADL().get_params()})
-        self.model.fit(*images(), checkpoint=self.path)
-        self.whole, self.expected = self.path.read_bytes(), self.model.coef_.copy()
+        self.fits = []
+        for model in (DCADL(), LOOADL()):
+            model.set_params(**{k: v for k, v in TINY.items() if k in model.get_params()})
+            self.path.unlink(missing_ok=True)
+            model.fit(*images(), checkpoint=self.path)
+            self.fits.append((model, self.path.read_bytes(), model.coef_.copy()))
 
     def case(self, rng):
-        damaged = mutate.damaged_bytes(rng, self.whole)
+        model, whole, expected = self.fits[rng.integers(2)]
+        damaged = mutate.damaged_bytes(rng, whole)
         self.path.write_bytes(damaged)
         try:
-            self.model.fit(*images(), checkpoint=self.path)
+            model.fit(*images(), checkpoint=self.path)
         except ValueError as error:
             assert self.path.read_bytes() == damaged, "the refused file was changed"
             return refused(error)
-        assert np.array_equal(self.model.coef_, self.expected), "another model came out"
+        assert np.array_equal(model.coef_, expected), "another model came out"
         return WORKED
 
 

@@ -102,7 +102,14 @@ def _opened(source: Path | io.BytesIO, max_pixels: int) -> Iterator[Image.Image]
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit comes next
-        opened = Image.open(source, formats=FORMATS)
+        try:
+            opened = Image.open(source, formats=FORMATS)
+        except Image.DecompressionBombError:  # whatever our limit: Pillow's own is twice the one it warns of
+            most = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+            raise TooManyPixelsError(
+                f"a picture may have at most {min(max_pixels, most)} pixels; got more than {most}, "
+                "which no option allows. Shrink it."
+            ) from None
     with opened:
         check_pixels(*opened.size, max_pixels)
         yield opened

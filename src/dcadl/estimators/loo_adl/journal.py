@@ -56,7 +56,8 @@ class Journal:
         flat = {
             f"{n}/{k}": np.ascontiguousarray(a) for n, one in self._arrays.items() for k, a in one.items()
         }
-        head = {"identity": self._identity, "numbers": self._numbers, "digest": _digest(flat, self._numbers)}
+        digest = _digest(flat, [self._identity, self._numbers])
+        head = {"identity": self._identity, "numbers": self._numbers, "digest": digest}
         try:
             write_atomically(self._path, save(flat, {KEY: json.dumps(head)}))
         except OSError as error:
@@ -74,7 +75,7 @@ class Journal:
             size = int.from_bytes(raw[:8], "little")
             head = json.loads(json.loads(raw[8 : 8 + size])["__metadata__"][KEY])
             flat = load(raw)
-            whole = head["digest"] == _digest(flat, head["numbers"])
+            whole = head["digest"] == _digest(flat, [head["identity"], head["numbers"]])
         except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(
                 f"{self._path} is no checkpoint of LOOADL, or damaged ({type(error).__name__}); "
@@ -95,8 +96,8 @@ class Journal:
             self._arrays[name.partition("/")[0]][name.partition("/")[2]] = array
 
 
-def _digest(flat: Arrays, numbers: Any) -> str:
-    found = blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=32)
+def _digest(flat: Arrays, plain: Any) -> str:
+    found = blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=32)
     for name in sorted(flat):
         found.update(f"{name} {flat[name].dtype} {flat[name].shape}".encode() + flat[name].tobytes())
     return found.hexdigest()
