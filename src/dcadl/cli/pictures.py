@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,8 @@ def overview(model: AnyModel, unlearned: Any, examples: tuple[Any, Any], confusi
     filters, structures, mistakes = top.subfigures(1, 3, width_ratios=(1, 1.15, 1))
     words = ("where they started", "learned" if model.learned_ else "kept as they were")
     for ax, one, how in zip(filters.subplots(2, 1), (unlearned, model), words):
-        show_signed(ax, mosaic(one.atoms_))
+        wide = math.ceil(math.sqrt(2 * len(one.atoms_)))  # the panels are twice as wide as high
+        show_signed(ax, mosaic(one.atoms_, columns=wide))
         set_title(ax, f"{len(one.atoms_)} filters of {times_text(one.atoms_.shape[1:])} pixels, {how}")
     draw_candidates(structures.subplots(), model.candidates_)
     draw_confusion(mistakes.subplots(), confusion, model.classes_, title)
