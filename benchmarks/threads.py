@@ -63,7 +63,10 @@ def pieces(X: np.ndarray, y: np.ndarray) -> Iterator[tuple[str, Callable[[bool],
         yield f"{name} fit", lambda single, model=model: model.fit(X, y)
         yield f"{name} predict", lambda single, model=model: model.predict(X)
     pyramid = SpatialPyramid(n_words=128, step=4, random_state=0)
-    yield "SpatialPyramid", lambda single: pyramid.set_params(n_jobs=1 if single else -1).fit_transform(X)
+    yield (
+        "SpatialPyramid",
+        lambda single: pyramid.set_params(n_jobs=1 if single else -1).fit_transform(X / X.max()),
+    )
 
 
 def times(work: Callable[[bool], object]) -> tuple[float, float]:
