@@ -41,6 +41,7 @@ __all__ = [
     "is_numpy",
     "on_host",
     "one_blas_thread",
+    "one_thread",
     "row_major",
     "send",
     "spd_inverse",
@@ -313,3 +314,10 @@ _BLAS = _BlasThreads()
 blas_threads = _BLAS.width
 one_blas_thread = _BLAS.single
 blas_threads_for = _BLAS.for_size
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS and OpenMP, which scikit-learn uses, on one thread each: short loops gain nothing by more."""
+    with one_blas_thread(), _controller().limit(limits=1, user_api="openmp"):
+        yield

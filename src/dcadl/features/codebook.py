@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
+from dcadl.arrays import one_blas_thread, one_thread
 from dcadl.data.errors import FewDescriptorsError
 
 BATCH = 4096
 EPOCHS = 30
+FEW_WORDS = 512
 
 
 def sample_descriptors(descriptors: Any, most: int, seed: tuple[int, ...]) -> Any:
@@ -28,4 +30,6 @@ def learn_words(samples: Iterable[Any], n_words: int, seed: int) -> Any:
             "Lower n_words or give more images.",
         )
     clusters = MiniBatchKMeans(n_words, batch_size=BATCH, max_iter=EPOCHS, n_init=1, random_state=seed)
-    return clusters.fit(descriptors).cluster_centers_.astype(np.float32)
+    # Steps of few words are so short that threads on a busy machine take five times as long to meet.
+    with one_thread() if n_words <= FEW_WORDS else one_blas_thread():
+        return clusters.fit(descriptors).cluster_centers_.astype(np.float32)
