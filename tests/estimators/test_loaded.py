@@ -156,3 +156,13 @@ def test_a_model_fitted_on_a_device_is_loaded_where_there_is_none(files, write, 
     there = {**header, "params": {**header["params"], "backend": "torch:cuda:7"}}
     model = dcadl.load(write(there, arrays)).set_params(backend="numpy")
     assert model.predict(digits[0][:3]).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"_compared": 5}, {"_compared": [[1, 2]]}, {"expected_accuracy_": -0.5}, {"n_judged_": 0}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_what_a_file_tells_of_its_fit_is_checked_before_info_tells_it(files, write, changes):
+    header, arrays = files["LOOADL"]
+    refused(write({**header, "values": {**header["values"], **changes}}, arrays))

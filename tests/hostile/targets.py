@@ -19,6 +19,8 @@ from sklearn.pipeline import make_pipeline
 import dcadl
 from dcadl import DCADL, LOOADL
 from dcadl.bench import records
+from dcadl.cli.info import _lines as info_lines
+from dcadl.cli.info import describe
 from dcadl.data.archives import unpack
 from dcadl.estimators.dcadl import checkpoint as checkpoints
 from dcadl.features import SpatialPyramid
@@ -61,7 +63,8 @@ def refused(error, one_line=False):
 
 
 class ModelFiles:
-    """`dcadl.load` gives a ValueError of one line, or a model whose scores are finite or a ValueError."""
+    """`dcadl.load` gives a ValueError of one line, or a model that `dcadl info` can tell of and whose scores
+    are finite or a ValueError."""
 
     def __init__(self, folder):
         self.path = folder / "model"
@@ -80,6 +83,7 @@ class ModelFiles:
             model = dcadl.load(self.path)
         except ValueError as error:
             return refused(error, one_line=True)
+        assert info_lines(describe(self.path)), "`dcadl info` says nothing"
         for X in (self.X, np.zeros((2, *model.image_shape_), np.float32)):
             self._predict(model, X)
         return WORKED

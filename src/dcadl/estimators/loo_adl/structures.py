@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from dcadl.estimators.validation import check_number, check_option
 from dcadl.ops.patches import Grid, patch_grid
-from dcadl.solvers.structure import NORMALISATIONS
+from dcadl.solvers.structure import NORMALISATIONS, Candidate
 
 ATOMS, ATOMS_OF_FEW, FEW_IMAGES = 32, 64, 1_000  # atoms, and how many up to so many images
 MOST_CELLS = 64  # along a side of a grid
@@ -69,6 +69,9 @@ class Structured(Protocol):
     pool_: tuple[int, ...]
     normalize_: str | None
     _usual: float | None
+    _compared: Any
+    expected_accuracy_: float
+    n_judged_: int
 
 
 def check_structure(model: Structured) -> None:
@@ -89,8 +92,27 @@ def check_structure(model: Structured) -> None:
         raise ValueError(
             f"normalize_={model.normalize_!r} does not go with a usual length of {model._usual!r}."
         )
+    _check_compared(model._compared)
+    _check_share("expected_accuracy_", model.expected_accuracy_)
+    check_number("n_judged_", model.n_judged_, 1, integer=True)
     if model._usual is not None:
         check_number("the usual length", model._usual, 0, above=True)
+
+
+def _check_compared(compared: Any) -> None:
+    rows = compared if isinstance(compared, tuple | list) else ()
+    if not rows or any(
+        not isinstance(row, tuple | list) or len(row) != len(Candidate._fields) for row in rows
+    ):
+        raise ValueError(f"the structures compared must have {len(Candidate._fields)} values each.")
+    for row in rows:
+        _check_share("the accuracy of a structure", Candidate(*row).accuracy)
+
+
+def _check_share(name: str, value: Any) -> None:
+    check_number(name, value, 0)
+    if value > 1:
+        raise ValueError(f"{name} must be at most 1; got {value!r}.")
 
 
 def _auto(value: Any) -> bool:
