@@ -37,6 +37,7 @@ def model(scenes, call, tmp_path_factory):
     assert result.exit_code == 0, result.output
     assert "features: a spatial pyramid of SIFT in 16 words" in result.stdout
     assert "expected accuracy: " in result.stdout
+    assert "dcadl show" not in result.stdout  # it cannot be drawn
     return path
 
 

@@ -82,7 +82,8 @@ def report(
     for word, text in _lines(model, y, plan, judged, control_line(judged, control, name)):
         say(f"{word}: {text}")
     say(f"saved: {output} ({size_text(output.stat().st_size)})")
-    for line in next_lines(output, judged, model.classes_, pictures=samples.X.ndim > 2 or bool(features)):
+    pixels = samples.X.ndim > 2
+    for line in next_lines(output, judged, model.classes_, pictures=pixels or bool(features), drawn=pixels):
         say(f"next: {line}")
     if idle := idle_atoms(model, samples.X[parts.train]):
         note(f"{idle} of {len(model.atoms_)} atoms respond to no sample that was tried: fewer would do")
@@ -216,10 +217,12 @@ def confused_line(judged: Judged, classes: Any) -> str:
     return f"{classes[i]} and {classes[j]} ({pairs[i, j]:.0f} of their {total:.0f} samples)"
 
 
-def next_lines(output: Path, judged: Judged | None, classes: Any, *, pictures: bool) -> list[str]:
+def next_lines(
+    output: Path, judged: Judged | None, classes: Any, *, pictures: bool, drawn: bool
+) -> list[str]:
     """What to do now."""
     lines = [f"dcadl predict {output} PICTURES_OR_FOLDERS"] if pictures else []
-    lines += [f"dcadl info {output}"] if not pictures else [f"dcadl show {output}"]
+    lines += [f"dcadl show {output}"] if drawn else [f"dcadl info {output}"]
     if judged is None:
         lines.append("measure the accuracy: fit again with --holdout 0.25")
     elif judged.accuracy < 1 and np.triu(judged.confusion + judged.confusion.T, 1).any():
