@@ -32,11 +32,11 @@ def test_dcadl_runs_with_the_atoms_that_the_papers_table_reports(name, atoms):
     "name", [n for n in DATASETS if "DCADL-paper" in settings.dataset_config(n)["settings"]]
 )
 def test_the_papers_algorithm_sees_what_dcadl_sees(name):
-    """All but the solver is the same, so that a difference is the solver's."""
+    """All but the solver and its end is the same, so that a difference is theirs."""
     ours, theirs = (dict(row.params) for row in settings.settings(name, ["DCADL", "DCADL-paper"]))
 
     assert theirs.pop("solver") == "paper"
-    assert ours.pop("tol") == 0.0
+    theirs.pop("max_iter")  # the paper's T; DCADL's passes end by leave-one-out error
     assert ours == theirs
 
 

@@ -144,7 +144,7 @@ def _loo_adl_bytes(n: int, shape: tuple[int, ...]) -> int:
     window = PATCH**2 * channels if len(shape) > 1 else PATCH
     places = min(int(np.prod(shape[:2])), 12_000)
     windows = 2 * 4 * (os.cpu_count() or 1) * min(n, FEWEST_IN_A_CHUNK) * window * places
-    D = 2 * usual_atoms(n) * CELLS
+    D = 2 * usual_atoms(n, CELLS) * CELLS
     side = min(n, D)
     return windows + 3 * 4 * min(n, 20_000) * D + 3 * 8 * side * side
 

@@ -30,7 +30,7 @@ class StoredImages(NamedTuple):
     def rows(self, part: slice) -> np.ndarray:
         """Some images as rows; NaN and infinity are refused here, since no one looked before."""
         found = self.X[part]
-        rows = np.array(found, dtype=self.dtype).reshape(found.shape[0], -1)
+        rows = np.array(found, dtype=self.dtype, order="C").reshape(found.shape[0], -1)  # rows are hashed
         if isinstance(found, np.memmap):
             drop_pages(found)
         fault = value_fault(rows)

@@ -21,7 +21,6 @@ from dcadl.estimators.loo_adl.structures import (
     candidates,
     check_levels,
     check_structure,
-    usual_atoms,
 )
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import check_number, check_option, is_dask
@@ -50,7 +49,8 @@ class LOOADL(CodingClassifier):
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
-        Number of atoms, m; "auto" is 64 up to 1000 images, where they cost little, and 32 beyond.
+        Number of atoms, m; "auto" is 64 up to 1000 images, where they cost little, 32 beyond, and up
+        to 128 from 20 000 images on.
     patch_shape : int, tuple or "auto", default="auto"
         Height and width of an atom; for signals its length. "auto" compares three sizes, and reduces large
         images first, to about 8000 pixels.
@@ -204,7 +204,7 @@ class LOOADL(CodingClassifier):
 
     def _fit(self, images: Images, classes: np.ndarray, given: tuple[Any, ...], journal: Journal) -> LOOADL:
         C, wanted = len(classes), self._candidates(images)
-        m = usual_atoms(len(images.places)) if self._open("n_atoms") else int(self.n_atoms)
+        m = None if self._open("n_atoms") else int(self.n_atoms)
         found, model, first = chosen_structure(images, C, self.backend, wanted, m, self.random_state, journal)
 
         def keep(target: LOOADL, learned: learning.Learned) -> None:
