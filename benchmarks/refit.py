@@ -22,12 +22,12 @@ SETS: dict[str, dict[str, Any]] = {
     "yaleb": {
         "name": "extended_yaleb", "shape": (48, 42), "per_class": 32, "splits": 10,
         "patches": {"patch_shape": 12, "stride": 6, "normalize": "patch"},
-        "fit": {"n_atoms": 50, "max_iter": 23, "tol": 0},
+        "fit": {"n_atoms": 50},
     },
     "mnist": {
         "name": "mnist", "shape": (28, 28), "per_class": 500, "splits": 1,
         "patches": {"patch_shape": 7, "stride": 3, "normalize": "patch"},
-        "fit": {"n_atoms": 50, "max_iter": 23, "tol": 0},
+        "fit": {"n_atoms": 50},
     },
 }  # fmt: skip
 

@@ -247,3 +247,16 @@ def test_names_from_records_have_no_power_over_the_tables():
     line = next(line for line in text.splitlines() if "img" in line)
     assert line.startswith("| a \\| b # c \\<img")
     assert "[d](" not in text
+
+
+def test_times_of_another_processor_are_not_compared():
+    there = {"environment": ENVIRONMENT | {"processor": "q"}, "train_s": 1.0}
+    found = [_record("DCADL", 0, 0.9, train_s=2.0), _record("B", 0, 0.8, **there)]
+    summary = _summarise_one(*found, _record("C", 0, 0.8, train_s=3.0))
+
+    ours, other, third = (summary.row(label) for label in ("DCADL", "B", "C"))
+    assert (ours.mean("train_s"), other.mean("train_s"), third.mean("train_s")) == (2.0, None, 3.0)
+    assert other.mean("accuracy") == 0.8
+    assert "B §" in markdown([summary], [])
+    assert "C §" not in markdown([summary], [])
+    assert "Ran on another processor than DCADL" in markdown([summary], [])

@@ -105,6 +105,10 @@ def footnotes(summary: DatasetSummary) -> list[str]:
         )
     if any(row.few_candidates for row in summary.rows):
         notes.append(f"‡ Chosen from fewer than {LEAST_CANDIDATES} candidates, or not searched for.")
+    if any(row.records and row.elsewhere for row in summary.rows):
+        notes.append(
+            f"§ Ran on another processor than {method(summary.reference).title}: times are not compared."
+        )
     notes += [f"† {r['name']}: {r['fact']}." for r in dataset_config(summary.name)["results"] if "fact" in r]
     present = dict.fromkeys(row.method for row in summary.rows)
     differing = [METHODS[name] for name in present if name in METHODS and METHODS[name].differs]
@@ -128,7 +132,10 @@ def _columns(summary: DatasetSummary) -> list[Column]:
 
 
 def _method_cell(row: Row) -> Cell:
-    return Cell(row.title + (" ‡" if row.records and row.few_candidates else ""))
+    marks = [" §"] * (bool(row.records) and row.elsewhere) + [" ‡"] * (
+        bool(row.records) and row.few_candidates
+    )
+    return Cell(row.title + "".join(marks))
 
 
 def _time(field: str) -> Callable[[Row], Cell]:

@@ -19,6 +19,7 @@ LEAST_SEEDS = 5  # of a row that is ranked
 LEAST_CANDIDATES = 10  # of a search, or the row is marked
 REFERENCES = ("LOOADL", "DCADL")  # what others are compared with: the first that has records
 ATOMS_PER_CLASS = ("DPL",)
+TIMES = ("train_s", "test_given_s", "test_batch_s", "test_single_s")
 Searches = dict[str, Any]  # data set → label → seed → how its parameters were searched for
 
 
@@ -44,9 +45,12 @@ class Row(NamedTuple):
     reported: dict[str, Any] | None  # the paper's figures
     difference: Difference | None
     candidates: int | None = None  # fewest that a seed's parameters were chosen from; None without a search
+    elsewhere: bool = False  # whether it ran on another processor than the reference
 
     def values(self, field: str) -> list[float]:
-        """One value a seed."""
+        """One value a seed; no times where they are another processor's, which cannot be compared."""
+        if self.elsewhere and field in TIMES:
+            return []
         return [r[field] for r in self.records if r.get(field) is not None]
 
     @property
@@ -178,6 +182,7 @@ def _summarise_one(name: str, mine: list[Record], searches: dict[str, Any]) -> D
             _row(label, _of(groups[group], label=label), reported.get(label), searches.get(label, {}))
             for label in {r["label"] for r in groups[group]}
         ]
+        found = [row._replace(elsewhere=_ran_elsewhere(row.records, good[reference])) for row in found]
         compared = [
             row._replace(difference=paired_difference(good[reference], row.records))
             if (row.label, group) != (reference, "table")
@@ -239,6 +244,11 @@ def _place(order: list[str]) -> Callable[[Row], tuple[int, int, str]]:
         order.index(row.label) if row.label in order else len(order),
         row.label,
     )
+
+
+def _ran_elsewhere(mine: list[Record], reference: list[Record]) -> bool:
+    here, there = ({r["environment"]["processor"] for r in records} for records in (mine, reference))
+    return bool(here and there) and here != there
 
 
 def _machine(record: Record) -> str:
