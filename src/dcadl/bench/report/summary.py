@@ -247,7 +247,7 @@ def _place(order: list[str]) -> Callable[[Row], tuple[int, int, str]]:
 
 
 def _ran_elsewhere(mine: list[Record], reference: list[Record]) -> bool:
-    here, there = ({r["environment"]["processor"] for r in records} for records in (mine, reference))
+    here, there = ({r.get("environment", {}).get("processor") for r in one} for one in (mine, reference))
     return bool(here and there) and here != there
 
 
