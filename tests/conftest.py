@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,10 @@ LIBRARIES = {
     "strict": "array_api_strict",
     "torch": "array_api_compat.torch",
 }
+
+# A shell starts what it runs in the background with Ctrl-C ignored, which commands under test would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=LIBRARIES)
