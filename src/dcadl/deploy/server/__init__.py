@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,17 +25,22 @@ def serve(
 
     `ready` is called when the models are loaded, before the first request.
     """
-    uvicorn, app = _import_server()
+    uvicorn, app, server = _import_server()
     application = app.create_app(paths, token=token, limits=limits or Limits())
     ready()
-    uvicorn.run(application, host=host, port=port, timeout_graceful_shutdown=GRACE, log_level="warning")
+    config = uvicorn.Config(
+        application, host=host, port=port, timeout_graceful_shutdown=GRACE, log_level="warning"
+    )
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again after an orderly end
+        server(config).run()
 
 
-def _import_server() -> tuple[Any, Any]:
+def _import_server() -> tuple[Any, Any, Any]:
     try:
         import uvicorn
 
         from dcadl.deploy.server import app
+        from dcadl.deploy.server.draining import DrainingServer
     except ImportError as error:
         raise ValueError(f"The server needs {error.name}: pip install 'dcadl[serve]'.") from None
-    return uvicorn, app
+    return uvicorn, app, DrainingServer
