@@ -4,10 +4,12 @@ The server on loopback: batching, bad requests by the thousand, and an end under
     python benchmarks/serve.py [--requests 10000] [--seconds 5]
 
 Starts `dcadl serve` with LOO-ADL on digits enlarged to 28×28 and measures, in this order: requests a second
-and p99 of one client that asks again as soon as it is answered, and of 16 such clients at once; then so many
-mixed good and malformed requests (torn and foreign files, bombs, wrong types, wrong shapes, bad tokens, path
-tricks, vanishing clients), counting statuses, with the server's memory before and after; then SIGTERM while
-16 clients ask. Ends with an error if the server broke, gave a 5xx or lost an accepted request.
+and p99 of one client that asks again as soon as it is answered, of 16 such clients where the server answers
+pictures one by one (--max-batch 1), and of 16 where it batches them; rounds of the three in turn, the best
+of each. Then so many mixed good and malformed requests (torn and foreign files, bombs, wrong types, wrong
+shapes, bad tokens, path tricks, vanishing clients, clients that send a byte now and then), counting statuses, with
+the server's memory before and after; then SIGTERM while 16 clients ask. Ends with an error if the server
+broke, gave a 5xx or lost an accepted request.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +41,10 @@ from machine import describe
 
 TOKEN = "a benchmark's token"
 CLIENTS = 16
+SLOW = 16  # clients that send a byte now and then, while the others ask
+PATIENCE = 3  # seconds that the server waits for a request
+ROUNDS = 5
+CLOSED = ("no HTTP", "slow head")  # where there is no request to answer
 
 
 class Connection:
@@ -132,7 +140,7 @@ async def clients(port: int, request: bytes, count: int, seconds: float) -> tupl
 
 
 async def mixed(port: int, requests: dict[str, bytes], total: int) -> Counter:
-    """Statuses by kind of request."""
+    """Statuses by kind of request; 0 is a connection that was closed without an answer."""
     found: Counter = Counter()
     chance = random.Random(0)
     todo = iter([chance.choice(list(requests)) for _ in range(total)])
@@ -151,8 +159,32 @@ async def mixed(port: int, requests: dict[str, bytes], total: int) -> Counter:
                 found[kind, 0] += 1
                 connection.close()
 
+    slow = [asyncio.create_task(dawdle(port, requests["picture"], k, found)) for k in range(SLOW)]
     await asyncio.gather(*(one() for _ in range(CLIENTS)))
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
     return found
+
+
+async def dawdle(port: int, request: bytes, number: int, found: Counter) -> None:
+    """A client that never sends its whole request, and comes again: slow in the head, or in the body."""
+    kind, at = ("slow head", 60) if number % 2 else ("slow body", request.index(b"\r\n\r\n") + 4)
+    while True:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(request[:at])
+            answer = asyncio.ensure_future(reader.read(1000))
+            for byte in request[at : at + 4 * PATIENCE]:
+                if (await asyncio.wait([answer], timeout=0.5))[0]:
+                    break
+                writer.write(bytes([byte]))
+            answered = await asyncio.wait_for(answer, 10 * PATIENCE)
+            found[kind, int(answered.split()[1]) if answered else 0] += 1
+        except ConnectionError:
+            found[kind, 0] += 1
+        finally:
+            writer.close()
 
 
 async def end_under_load(port: int, request: bytes, process: subprocess.Popen) -> tuple[int, int]:
@@ -194,6 +226,77 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@contextmanager
+def serving(path: Path, *words: str) -> Iterator[tuple[subprocess.Popen, int]]:
+    """`dcadl serve` in a process of its own, and its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "dcadl.cli", "serve", str(path), "--port", str(port), *words]
+    process = subprocess.Popen(command, env={**os.environ, "DCADL_TOKEN": TOKEN}, stderr=subprocess.DEVNULL)
+    try:
+        yield process, port
+    finally:
+        process.kill()
+
+
+async def answers(port: int, request: bytes) -> None:
+    """Wait until the server does."""
+    for _ in range(300):
+        try:
+            await Connection(port).ask(request)
+            return
+        except OSError:
+            await asyncio.sleep(0.1)
+    sys.exit("the server does not answer")
+
+
+async def batching(path: Path, request: bytes, seconds: float) -> None:
+    """One client, 16 answered one by one, 16 in batches."""
+    with serving(path) as (batched, port), serving(path, "--max-batch", "1") as (single, other):
+        await answers(port, request)
+        await answers(other, request)
+        rows = {
+            "1 client": (batched, port, 1),
+            f"{CLIENTS} clients, one by one": (single, other, CLIENTS),
+            f"{CLIENTS} clients, batched": (batched, port, CLIENTS),
+        }
+        best: dict[str, tuple[float, float, float]] = {}
+        for _ in range(ROUNDS):
+            for name, (process, at, count) in rows.items():
+                used = processor_seconds(process.pid)
+                rate, p99 = await clients(at, request, count, seconds / ROUNDS)
+                used = (processor_seconds(process.pid) - used) / (rate * seconds / ROUNDS)
+                best[name] = max(best.get(name, (0.0, 0.0, 0.0)), (rate, p99, used))
+    for name, (rate, p99, used) in best.items():
+        print(
+            f"{name:24} {rate:5.0f} requests/s ({rate / best['1 client'][0]:.1f}×), p99 {1e3 * p99:.1f} ms, "
+            f"{1e3 * used:.2f} ms of the server's processor time a request"
+        )
+
+
+async def mistreated(path: Path, requests: dict[str, bytes], total: int) -> None:
+    """Bad requests, then SIGTERM; an error if the server failed."""
+    with serving(path, "--max-seconds", str(PATIENCE)) as (process, port):
+        await answers(port, requests["picture"])
+        await mixed(port, requests, 1000)  # what is kept once for all is kept by now
+        before = memory_mb(process.pid)
+        found = await mixed(port, requests, total)
+        after = memory_mb(process.pid)
+        for kind in [*requests, "slow head", "slow body"]:
+            counts = {status: n for (name, status), n in sorted(found.items()) if name == kind}
+            print(f"  {kind:22} {', '.join(f'{n} × {status}' for status, n in counts.items())}")
+        print(f"memory: {before:.0f} MB before, {after:.0f} MB after {total} requests")
+        answered, lost = await end_under_load(port, requests["picture"], process)
+        code = process.wait(timeout=60)
+    print(f"SIGTERM under load: {answered} answered, {lost} lost, exit code {code}")
+    broken = [
+        (kind, status) for kind, status in found if status >= 500 or (status == 0 and kind not in CLOSED)
+    ]
+    if broken or lost or after > 1.2 * before + 20:
+        sys.exit(f"the server failed: {broken}, {lost} lost, memory {before:.0f} → {after:.0f} MB")
+
+
 async def main() -> None:
     """Measure, print, and fail where the server did."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
@@ -202,54 +305,13 @@ async def main() -> None:
     options = parser.parse_args()
     digits = load_digits()
     X = np.stack([np.asarray(Image.fromarray(image).resize((28, 28))) for image in digits.images]) / 16
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+    requests = bad_requests(png((X[0] * 255).astype(np.uint8)))
+    print(describe())
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "digits.safetensors"
         LOOADL(random_state=0).fit(X[:300].astype(np.float32), digits.target[:300]).save(path)
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        words = [sys.executable, "-m", "dcadl.cli", "serve", str(path), "--port", str(port)]
-        process = subprocess.Popen(words, env={**os.environ, "DCADL_TOKEN": TOKEN}, stderr=subprocess.DEVNULL)
-        try:
-            await measure(process, port, png((X[0] * 255).astype(np.uint8)), options)
-        finally:
-            process.kill()
-
-
-async def measure(process: subprocess.Popen, port: int, picture: bytes, options: argparse.Namespace) -> None:
-    """Every measurement on a server that has been started."""
-    requests = bad_requests(picture)
-    for _ in range(300):
-        try:
-            await Connection(port).ask(requests["picture"])
-            break
-        except OSError:
-            await asyncio.sleep(0.1)
-    print(describe())
-    alone = 0.0
-    for count in (1, CLIENTS):
-        used = processor_seconds(process.pid)
-        rate, p99 = await clients(port, requests["picture"], count, options.seconds)
-        used = (processor_seconds(process.pid) - used) / (rate * options.seconds)
-        alone = alone or rate
-        print(
-            f"{count} client(s): {rate:.0f} requests/s ({rate / alone:.1f}×), p99 {1e3 * p99:.1f} ms, "
-            f"{1e3 * used:.2f} ms of the server's processor time a request"
-        )
-    await mixed(port, requests, 1000)  # what is kept once for all is kept by now
-    before = memory_mb(process.pid)
-    found = await mixed(port, requests, options.requests)
-    after = memory_mb(process.pid)
-    for kind in requests:
-        counts = {status: n for (name, status), n in sorted(found.items()) if name == kind}
-        print(f"  {kind:22} {', '.join(f'{n} × {status}' for status, n in counts.items())}")
-    print(f"memory: {before:.0f} MB before, {after:.0f} MB after {options.requests} requests")
-    answered, lost = await end_under_load(port, requests["picture"], process)
-    code = process.wait(timeout=60)
-    print(f"SIGTERM under load: {answered} answered, {lost} lost, exit code {code}")
-    broken = [key for key in found if key[1] >= 500 or (key[1] == 0 and key[0] != "no HTTP")]
-    if broken or lost or after > 1.2 * before + 20:
-        sys.exit(f"the server failed: {broken}, {lost} lost, memory {before:.0f} → {after:.0f} MB")
+        await batching(path, requests["picture"], options.seconds)
+        await mistreated(path, requests, options.requests)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,6 +27,7 @@ httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from dcadl import DPL  # noqa: E402 (after the skips)
 from dcadl.deploy.evidence import evidence  # noqa: E402
+from dcadl.deploy.server import requests as requests_module  # noqa: E402
 from dcadl.deploy.server.app import create_app  # noqa: E402
 from dcadl.deploy.server.batching import Batcher  # noqa: E402
 from dcadl.deploy.server.limits import Limits, Refusal  # noqa: E402
@@ -310,7 +312,7 @@ def test_a_fault_in_one_batch_does_not_end_the_queue():
 
 
 @pytest.fixture
-def running(folder):
+def running(folder, request):
     """`dcadl serve` in a process of its own, and its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -323,6 +325,7 @@ def running(folder):
         str(folder / "digits.safetensors"),
         "--port",
         str(port),
+        *getattr(request, "param", ()),
     ]
     process = subprocess.Popen(
         words, stderr=subprocess.PIPE, text=True, env={**os.environ, "DCADL_TOKEN": ""}
@@ -380,3 +383,42 @@ def test_a_connection_accepted_before_sigterm_may_still_ask(running):
     assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
     assert all(b"connection: close" in answer.lower() for answer in answers)
     assert process.wait(timeout=60) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.parametrize("running", [("--max-seconds", "1")], indirect=True)
+def test_slow_heads_and_slow_bodies_are_ended_and_others_go_on(running):
+    _, address = running
+    host, port = address.removeprefix("http://").split(":")
+    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: 100\r\n"
+    parts = {"nothing": b"", "half a head": head, "half a body": head + b"\r\nabc"}
+    slow = {name: socket.create_connection((host, int(port)), timeout=60) for name in parts}
+    with httpx.Client(base_url=address) as kept:
+        for name, part in parts.items():
+            slow[name].sendall(part)
+        for _ in range(25):  # longer than the limit: a connection that goes on asking stays
+            assert kept.get("/healthz").status_code == 200
+            time.sleep(0.06)
+
+    assert slow["nothing"].recv(1000) == b""
+    assert slow["half a head"].recv(1000) == b""
+    assert slow["half a body"].recv(1000).startswith(b"HTTP/1.1 408")
+
+
+def test_a_large_picture_in_a_small_file_is_read_beside_the_event_loop(client, monkeypatch):
+    threads = []
+    decode = requests_module.decode_bytes
+
+    def noted(data, **form):
+        found = decode(data, **form)
+        threads.append(threading.current_thread().name)
+        return found
+
+    monkeypatch.setattr(requests_module, "decode_bytes", noted)
+    large = np.zeros((900, 900), np.uint8)
+
+    for picture in (pixels(1)[0], large):
+        assert client.post("/predict", content=png(picture), headers={"content-type": "image/png"}).is_success
+
+    assert len(png(large)) < requests_module.AT_ONCE_BYTES
+    assert threads[0] != threads[1]
+    assert threads[1].startswith("asyncio")

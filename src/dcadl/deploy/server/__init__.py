@@ -26,13 +26,14 @@ def serve(
     `ready` is called when the models are loaded, before the first request.
     """
     uvicorn, app, server = _import_server()
-    application = app.create_app(paths, token=token, limits=limits or Limits())
+    limits = limits or Limits()
+    application = app.create_app(paths, token=token, limits=limits)
     ready()
     config = uvicorn.Config(
         application, host=host, port=port, timeout_graceful_shutdown=GRACE, log_level="warning"
     )
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again after an orderly end
-        server(config).run()
+        server(config, limits.seconds).run()
 
 
 def _import_server() -> tuple[Any, Any, Any]:
@@ -40,7 +41,7 @@ def _import_server() -> tuple[Any, Any, Any]:
         import uvicorn
 
         from dcadl.deploy.server import app
-        from dcadl.deploy.server.draining import DrainingServer
+        from dcadl.deploy.server.slow_clients import PatientServer
     except ImportError as error:
         raise ValueError(f"The server needs {error.name}: pip install 'dcadl[serve]'.") from None
-    return uvicorn, app, DrainingServer
+    return uvicorn, app, PatientServer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,6 +18,10 @@ from dcadl.data.errors import TooManyPixelsError
 from dcadl.data.images import decode_bytes
 from dcadl.deploy.server.limits import Limits, Refusal
 from dcadl.deploy.server.models import BYTE, Served
+
+# Up to here a request is read in the event loop: a thread's way there and back would take longer.
+AT_ONCE_BYTES = 32_768  # of the body
+AT_ONCE_PIXELS = 40_000  # of each picture
 
 Floats = Annotated[list[Any], Field(description="Values of one sample, nested as its shape is.")]
 
@@ -50,15 +55,33 @@ async def read_samples(request: Request, served: Served, limits: Limits) -> np.n
     """The samples of a request, (n, *sample shape) float32, whatever form they come in."""
     body = await bounded_body(request, limits)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    at_once = len(body) <= AT_ONCE_BYTES
     if kind == "application/json":
-        return await asyncio.to_thread(_from_json, body, served, limits)
+        return await _read(_from_json, body, served, limits, at_once)
     if kind == "multipart/form-data":
         files = await _form_files(request, body, limits)
     elif kind.startswith("image/") or kind == "application/octet-stream":
         files = [body]
     else:
         raise Refusal(415, "Send pictures as multipart/form-data, one as image/*, or application/json.")
-    return await asyncio.to_thread(_from_files, files, served, limits)
+    return await _read(_from_files, files, served, limits, at_once)
+
+
+async def _read(
+    read: Callable[[Any, Served, Limits], np.ndarray],
+    given: Any,
+    served: Served,
+    limits: Limits,
+    at_once: bool,
+) -> np.ndarray:
+    """Little is read at once; much, or a large picture in a small file, by a thread while others go on."""
+    if at_once:
+        try:
+            return read(given, served, limits._replace(pixels=min(limits.pixels, AT_ONCE_PIXELS)))
+        except Refusal as refusal:
+            if refusal.status != 413:
+                raise
+    return await asyncio.to_thread(read, given, served, limits)
 
 
 async def _form_files(request: Request, body: bytes, limits: Limits) -> list[bytes]:
