@@ -19,8 +19,8 @@ test: $(VENV)/.test
 # What claims equal bits, under the kernels of more than one kind of processor. An unknown kernel would crash:
 # those of AVX-512 are run only where the processor has it.
 test-bits: $(VENV)/.test
-	for core in Haswell $$(grep -q avx512f /proc/cpuinfo 2>/dev/null && echo SkylakeX || echo Sandybridge); do \
-	  echo "kernels of $$core" && OPENBLAS_CORETYPE=$$core $(BIN)/python -m pytest -m bits || exit 1; done
+	printf '%s\n' Haswell $$(grep -q avx512f /proc/cpuinfo 2>/dev/null && echo SkylakeX || echo Sandybridge) | \
+	  xargs -P 2 -I CORE env OPENBLAS_CORETYPE=CORE $(BIN)/python -m pytest -q -m bits -p no:cacheprovider
 
 # The suite with the lowest versions that pyproject.toml allows, and with the newest that there are, pre-releases
 # included; each in an environment of its own.
