@@ -1,6 +1,7 @@
 """
 Picture sets made by a few lines each, for what no shared data set shows: a defect anywhere on a surface,
-objects seen from all sides, faces that are not quite aligned, colour, signals. Every draw is new.
+objects seen from all sides, faces that are not quite aligned, colour, brightness, counts, signals. Every draw
+is new.
 """
 
 from __future__ import annotations
@@ -132,6 +133,36 @@ def colours(classes: int = 5, side: int = 24) -> Draw:
     return draw
 
 
+def brightness(classes: int = 3, side: int = 24) -> Draw:
+    """Surfaces of the same grain that differ in how bright they are."""
+
+    def draw(rng: np.random.Generator, per_class: int) -> tuple[np.ndarray, np.ndarray]:
+        y = np.arange(classes * per_class) % classes
+        light = 0.25 * y + 0.06 * rng.normal(size=len(y))
+        return np.stack([a + _texture(rng, side) for a in light]), y
+
+    return draw
+
+
+def counts(classes: int = 5, side: int = 32) -> Draw:
+    """One dot anywhere, or two, or up to as many as there are classes, apart from each other."""
+    rows, columns = np.mgrid[:side, :side]
+
+    def draw(rng: np.random.Generator, per_class: int) -> tuple[np.ndarray, np.ndarray]:
+        y = np.arange(classes * per_class) % classes
+        X = 0.1 * rng.normal(size=(len(y), side, side))
+        for image, k in zip(X, y):
+            places = np.empty((0, 2))
+            while len(places) <= k:
+                place = rng.uniform(3, side - 3, 2)
+                if (np.linalg.norm(places - place, axis=1) > 6).all():
+                    places = np.vstack([places, place])
+                    image[(rows - place[0]) ** 2 + (columns - place[1]) ** 2 < 5] += 1.0
+        return X, y
+
+    return draw
+
+
 def signals(classes: int = 4, length: int = 128) -> Draw:
     """Noise with one short chirp anywhere, whose pitch rises or falls, slow or fast."""
 
@@ -166,5 +197,7 @@ SETS: dict[str, Made] = {
     "faces": Made(faces(), 5, 20),
     "faces, few": Made(faces(classes=100, shape=(28, 22)), 3, 10),
     "colours": Made(colours(), 15, 100),
+    "brightness": Made(brightness(), 15, 60),
+    "counts": Made(counts(), 40, 60),
     "signals": Made(signals(), 30, 100),
 }

@@ -116,7 +116,7 @@ def _ridge(n: int, D: int, looks: int) -> float:
 def _choice(grid: Grid, wanted: object, n: int) -> float:
     """One window size with all normalisations and pyramids."""
     thin = learning.thinned(grid, n, learning.CHOICE_PLACES)
-    m, hows = learning.CHOICE_ATOMS, len(wanted.normalisations)  # type: ignore[attr-defined]
+    m, hows = learning.CHOICE_ATOMS, len(wanted.normalisations_of(grid))  # type: ignore[attr-defined]
     pools = wanted.pools  # type: ignore[attr-defined]
     union = Pyramid(thin.counts, tuple(sorted({g for pool in pools for g in pool})))
     per_image = 2 * thin.p * thin.d**2 + hows * (_response(thin, m) + _pooling(union, m))

@@ -57,7 +57,13 @@ def test_structures_are_compared_best_first(fitted):
 
     assert losses == sorted(losses)
     assert {one["patch_shape"] for one in fitted.candidates_} == {(3, 3), (4, 4)}
-    assert {one["normalize"] for one in fitted.candidates_} == {"whitened", "whitened-once", "centred"}
+    assert {one["normalize"] for one in fitted.candidates_} == {
+        "whitened",
+        "whitened-once",
+        "centred",
+        None,
+    }
+    assert {one["patch_shape"] for one in fitted.candidates_ if one["normalize"] is None} == {(3, 3)}
     best = fitted.candidates_[0]
     assert (best["patch_shape"], best["normalize"], best["pool"]) == (
         fitted.grid_.patch,

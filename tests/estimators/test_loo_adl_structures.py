@@ -1,7 +1,11 @@
 """What LOO-ADL takes where nothing is given."""
 
+import numpy as np
 import pytest
 
+from dcadl import LOOADL
+from dcadl.estimators.loo_adl.honest import honest_scores
+from dcadl.estimators.loo_adl.images import Images
 from dcadl.estimators.loo_adl.structures import MOST_FEATURES, usual_atoms
 
 
@@ -12,3 +16,42 @@ def test_very_many_images_have_more_atoms_as_far_as_their_features_can_be_solved
     assert few > some
     assert many >= some
     assert many == some or 2 * many * cells <= MOST_FEATURES
+
+
+def test_classes_of_three_brightnesses_are_told_apart(rng):
+    y = np.arange(60) % 3
+    light = 70 + 40 * y + 5 * rng.standard_normal(60)  # the middle one lies between the others
+    X = light[:, None, None] + 20 * rng.standard_normal((60, 12, 12))
+
+    model = LOOADL(random_state=0).fit(X[:30], y[:30])
+
+    assert model.normalize_ is None
+    assert model.score(X[30:], y[30:]) > 0.9
+
+
+def test_a_rare_class_is_named_where_pictures_show_it(rng):
+    y = np.repeat([0, 1, 2], [90, 90, 6])
+    fixed = np.random.default_rng(0).standard_normal((3, 10, 10))
+
+    def drawn(numbers):
+        return fixed[numbers] + 2.0 * rng.standard_normal((len(numbers), 10, 10))
+
+    model = LOOADL(random_state=0).fit(drawn(y), y)
+    rare = model.decision_function(drawn(np.full(200, 2)))
+    shifted = (rare.argmax(axis=1) == 2).mean()
+    without = rare - model.intercept_ + model.confusion_.sum(axis=1) / len(y)
+
+    assert shifted > 0.5
+    assert shifted >= (without.argmax(axis=1) == 2).mean()
+
+
+def test_pictures_that_tell_nothing_leave_the_shares_of_the_classes():
+    numbers, weight = np.array([0, 0, 1, 1, 1]), np.array([1.0, 2.0, 1.0, 1.0, 0.5])
+    Y = np.eye(2)[numbers]
+    without = (weight @ Y - weight[:, None] * Y) / (weight.sum() - weight)[:, None]
+    nothing = np.empty(0)
+    images = Images(None, np.arange(5), numbers, weight, nothing, nothing, (4, 4), 1)
+
+    found = honest_scores(images, np.arange(5), without)
+
+    np.testing.assert_allclose(found.scores, np.tile(weight @ Y / weight.sum(), (5, 1)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from dcadl.ops.softmax import best_temperature, least_log_loss, softmax
+from dcadl.ops.softmax import best_temperature, least_log_loss, share_shift, softmax
 
 
 @pytest.fixture
@@ -61,3 +61,21 @@ def test_the_least_log_loss_is_that_of_the_best_temperature_whatever_the_scale(s
     own = softmax(found, temperature)[np.arange(len(numbers)), numbers]
     assert loss == pytest.approx(-np.log(own).mean(), rel=1e-6)
     assert least_log_loss(1e-3 * found + 5, numbers)[1] == pytest.approx(loss, rel=1e-6)
+
+
+def test_equal_shares_shift_nothing(scores):
+    found, _ = scores
+    numbers = np.arange(len(found)) % 4
+    assert not share_shift(found, numbers, np.full(len(found), 0.3)).any()
+
+
+def test_scores_of_rare_classes_that_were_shrunk_are_raised(rng):
+    numbers = np.repeat([0, 1, 2], [500, 500, 20])
+    chances = 3 * np.eye(3)[numbers] + rng.standard_normal((1020, 3))
+    low = chances - [0.0, 0.0, 2.0]
+    weight = np.ones(1020)
+
+    shift = share_shift(low, numbers, weight)
+
+    assert shift[2] > shift[0] == shift[1]
+    assert least_log_loss(low + shift, numbers, weight)[1] < least_log_loss(low, numbers, weight)[1]

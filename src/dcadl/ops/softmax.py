@@ -22,6 +22,27 @@ def best_temperature(scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray
     return least_log_loss(scores, numbers, weight)[0]
 
 
+def share_shift(scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """What to add to the scores of each class, a multiple of the logarithm of its share, for least log loss.
+
+    Ridge regression shrinks the scores of a class the more, the fewer images it has. Where all classes have
+    the same share nothing is added.
+    """
+    C = scores.shape[1]
+    shares = np.bincount(numbers, weights=weight, minlength=C)
+    present = shares > 0
+    logs = np.log(np.where(present, shares, shares.max()) / shares.max())
+    if np.allclose(logs, 0.0):
+        return np.zeros(C)
+
+    def loss(gain: float) -> float:
+        return least_log_loss(scores + gain * logs, numbers, weight)[1]
+
+    most = float(scores.std()) / float(np.ptp(logs))
+    gain = minimize_scalar(loss, bounds=(-most, most), method="bounded", options={"xatol": most / 50}).x
+    return gain * logs if loss(gain) < loss(0.0) else np.zeros(C)
+
+
 def least_log_loss(
     scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray | None = None
 ) -> tuple[float, float]:

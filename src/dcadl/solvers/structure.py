@@ -101,7 +101,19 @@ def first_look(
     U = _some_windows(take_rows(X, chosen), grid, how, rng)
     front, white = _front(U, grid, how)
     Omega = signless_kmeans(white, m, rng)
-    return front._replace(whitener=sent(front.whitener, X)), Atoms(Omega, np.full(m, THRESHOLD))
+    t = np.full(m, THRESHOLD) if front.contrast else _spread_thresholds(np.abs(U @ front.whitener @ Omega.T))
+    return front._replace(whitener=sent(front.whitener, X)), Atoms(Omega, t)
+
+
+def _spread_thresholds(R: np.ndarray) -> np.ndarray:
+    """Another quantile of its responses R (n, m) for each atom: to windows as they are, atoms respond alike.
+
+    One threshold below all responses would leave them linear in brightness, and a class of middle brightness
+    between two others cannot be told apart by ridge regression on a line.
+    """
+    m = R.shape[1]
+    levels = (np.arange(m) + 0.5) / m
+    return np.maximum(np.sort(R, axis=0)[(levels * len(R)).astype(int), np.arange(m)], THRESHOLD)
 
 
 def _some_windows(X: Array, grid: Grid, how: str | None, rng: np.random.RandomState) -> np.ndarray:

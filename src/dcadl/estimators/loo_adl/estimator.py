@@ -14,6 +14,7 @@ from dcadl.estimators.files import SavedModel
 from dcadl.estimators.fit_report import FitReport
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.choice import chosen_structure
+from dcadl.estimators.loo_adl.honest import Honest
 from dcadl.estimators.loo_adl.images import Images, reduce_images, reduced_shape, training_images
 from dcadl.estimators.loo_adl.journal import Journal, identity_of
 from dcadl.estimators.loo_adl.structures import (
@@ -58,7 +59,7 @@ class LOOADL(CodingClassifier):
         Step between windows; "auto" is 1: dense windows are worth points of accuracy.
     normalize : {"auto", "whitened", "whitened-once", "centred", None}, default="auto"
         "whitened": mean removed, unit length, whitened, unit length; "whitened-once" without the last,
-        for pictures under constant light; "centred": mean removed, unit length; None: windows as they are.
+        where light is constant; "centred": mean removed, unit length; None: as they are, brightness kept.
     pool : tuple of int or "auto", default="auto"
         Sides of the grids that responses are averaged over, such as (1, 2, 4).
     learn : bool, default=True
@@ -253,22 +254,21 @@ class LOOADL(CodingClassifier):
             images.working_shape, self.patch_shape, self.stride, self.normalize, self.pool, vector
         )
 
-    def _keep(
-        self, model: Model, learned: learning.Learned, ridge: RidgeFit, honest: learning.Honest
-    ) -> None:
+    def _keep(self, model: Model, learned: learning.Learned, ridge: RidgeFit, honest: Honest) -> None:
         """Fitted attributes, all but those of the data."""
         front, result = model.front, learned.result
         self.n_atoms_, self.normalize_ = len(learned.atoms.t), self._compared[0][1]
         dtype = fetch(front.whitener).dtype
         filters = learned.atoms.Omega @ fetch(front.whitener)
-        self.patch_shape_, self.stride_, self.pool_ = (
-            front.grid.patch,
-            front.grid.stride,
-            model.pyramid.levels,
-        )
+        self.patch_shape_, self.stride_ = front.grid.patch, front.grid.stride
+        self.pool_ = model.pyramid.levels
         self.atoms_ = fitted_array(filters, dtype).reshape(-1, *self._atom_shape())
         self.thresholds_ = fitted_array(learned.atoms.t, dtype)
-        self.coef_, self.intercept_ = fitted_array(ridge.W, dtype), fitted_array(ridge.b, dtype)
+        honest, shift = honest.shifted()
+        self.coef_, self.intercept_ = (
+            fitted_array(ridge.W, dtype),
+            fitted_array(fetch(ridge.b) + shift, dtype),
+        )
         self.lam_, self.learned_ = ridge.lam, result is not None
         self.objective_ = np.asarray(result.state.trace if result else ())
         self.n_iter_ = result.n_iter if result else 1

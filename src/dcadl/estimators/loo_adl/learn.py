@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch, send
+from dcadl.estimators.loo_adl.honest import Honest, honest_scores
 from dcadl.estimators.loo_adl.images import Images, walked
 from dcadl.estimators.loo_adl.journal import Journal, note_state, recalled_state
 from dcadl.estimators.loo_adl.structures import Candidates
@@ -75,32 +76,6 @@ class Subset(NamedTuple):
         return Subset(*(take_rows(a, np.flatnonzero(chosen)) for a in self))
 
 
-class Honest(NamedTuple):
-    """Scores of images that were left out, under atoms that have not seen them."""
-
-    scores: np.ndarray  # (k, C)
-    numbers: np.ndarray  # (k,) class of each
-    weight: np.ndarray  # (k,)
-
-    @property
-    def accuracy(self) -> float:
-        """Weighted share of images whose class is right."""
-        return float(np.average(self.scores.argmax(axis=1) == self.numbers, weights=self.weight))
-
-    @property
-    def loss(self) -> float:
-        """Weighted mean of ‖y − score‖²: what atoms are learned by."""
-        away = self.scores - np.eye(self.scores.shape[1])[self.numbers]
-        return float(np.average((away**2).sum(axis=1), weights=self.weight))
-
-    @property
-    def confusion(self) -> np.ndarray:
-        """Weight of images, true class in rows, named class in columns."""
-        C = self.scores.shape[1]
-        cells = self.numbers * C + self.scores.argmax(axis=1)
-        return np.bincount(cells, weights=self.weight, minlength=C * C).reshape(C, C)
-
-
 class Learned(NamedTuple):
     """Atoms, and how they came about."""
 
@@ -156,7 +131,14 @@ def _compared(some: Subset, wanted: Candidates, rng: np.random.RandomState) -> l
         with walker(some.X, slices) as walk:
             chunks = [some.X[part, :] for part in slices]
             found += compare(
-                chunks, walk, some.labels(), coarse, wanted.normalisations, wanted.pools, CHOICE_ATOMS, rng
+                chunks,
+                walk,
+                some.labels(),
+                coarse,
+                wanted.normalisations_of(grid),
+                wanted.pools,
+                CHOICE_ATOMS,
+                rng,
             )
     return sorted(found, key=lambda one: one.loss)
 
@@ -179,7 +161,7 @@ def learn_atoms(
         others = subset(images, more, n_classes, backend)
         result, atoms = learn(some, model, first, passes)
         learned, plain = (
-            _honest(images, more, ridge_of(others, model, one).left_out) for one in (atoms, first)
+            honest_scores(images, more, ridge_of(others, model, one).left_out) for one in (atoms, first)
         )
         return Learned(atoms, result) if learned.loss < plain.loss else Learned(first)
     ridge = ridge_of(some, model, first)
@@ -190,15 +172,11 @@ def learn_atoms(
         passes.journal.note("crossed", lam, {"scores": fetch(crossed)})
     else:
         lam, crossed = kept[0], kept[1]["scores"]
-    learned, plain = (_honest(images, positions, scores) for scores in (crossed, ridge.left_out))
+    learned, plain = (honest_scores(images, positions, scores) for scores in (crossed, ridge.left_out))
     if not learned.loss < plain.loss:
         return Learned(first, None, plain)
     result, atoms = learn(some, model, first, passes)
     return Learned(atoms, result, learned, lam)
-
-
-def _honest(images: Images, positions: np.ndarray, scores: Array) -> Honest:
-    return Honest(fetch(scores), images.numbers[positions], images.weight[positions])
 
 
 def _crossed_scores(
@@ -307,7 +285,9 @@ def last_ridge(
         ridge = fit_sums(sums, F, some.Y, some.root, groups)
     if learned.honest is not None:
         return ridge, learned.honest
-    return ridge, _honest(images, judged[unseen], fetch(ridge.left_out)[unseen])
+    return ridge, honest_scores(
+        images, judged[unseen], fetch(ridge.left_out)[unseen], float(images.weight.sum())
+    )
 
 
 def keeps_features(n: int, D: int, limit: int | None) -> bool:

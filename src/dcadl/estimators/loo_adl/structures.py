@@ -23,11 +23,15 @@ PYRAMIDS = {8: ((1,), (1, 2, 4), (2, 4, 8)), 4: ((1,), (1, 2), (2, 4)), 0: ((1,)
 
 
 class Candidates(NamedTuple):
-    """What is compared: every grid with every normalisation and pyramid."""
+    """What is compared: every grid with its normalisations and every pyramid."""
 
     grids: list[Grid]
     normalisations: tuple[str | None, ...]
     pools: tuple[tuple[int, ...], ...]
+
+    def normalisations_of(self, grid: Grid) -> tuple[str | None, ...]:
+        """All, but that windows as they are need not be large to tell brightness and colour: the first do."""
+        return tuple(how for how in self.normalisations if how is not None or grid == self.grids[0])
 
 
 def candidates(
@@ -40,7 +44,7 @@ def candidates(
     else:
         sizes = _sizes(shape) if _auto(patch_shape) else (patch_shape,)
         grids = [patch_grid(shape, size, step) for size in sizes]
-    usual = (None,) if vector else NORMALISATIONS[:3]
+    usual = (None,) if vector else NORMALISATIONS
     return Candidates(
         grids,
         usual if _auto(normalize) else (normalize,),

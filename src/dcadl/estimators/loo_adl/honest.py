@@ -1,0 +1,56 @@
+"""Scores of images that were left out, under atoms that have not seen them: what to expect of new images."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dcadl.arrays import Array, fetch
+from dcadl.estimators.loo_adl.images import Images
+from dcadl.ops.softmax import share_shift
+
+
+class Honest(NamedTuple):
+    """Scores of images that were left out, under atoms that have not seen them."""
+
+    scores: np.ndarray  # (k, C)
+    numbers: np.ndarray  # (k,) class of each
+    weight: np.ndarray  # (k,)
+
+    @property
+    def accuracy(self) -> float:
+        """Weighted share of images whose class is right."""
+        return float(np.average(self.scores.argmax(axis=1) == self.numbers, weights=self.weight))
+
+    @property
+    def loss(self) -> float:
+        """Weighted mean of ‖y − score‖²: what atoms are learned by."""
+        away = self.scores - np.eye(self.scores.shape[1])[self.numbers]
+        return float(np.average((away**2).sum(axis=1), weights=self.weight))
+
+    @property
+    def confusion(self) -> np.ndarray:
+        """Weight of images, true class in rows, named class in columns."""
+        C = self.scores.shape[1]
+        cells = self.numbers * C + self.scores.argmax(axis=1)
+        return np.bincount(cells, weights=self.weight, minlength=C * C).reshape(C, C)
+
+    def shifted(self) -> tuple[Honest, np.ndarray]:
+        """With what makes up for unequal shares of classes added to the scores, and that."""
+        shift = share_shift(self.scores, self.numbers, self.weight)
+        return self._replace(scores=self.scores + shift), shift
+
+
+def honest_scores(images: Images, positions: np.ndarray, scores: Array, total: float | None = None) -> Honest:
+    """Left-out scores of images, the shares of classes as they are with all `total` weight.
+
+    Whoever leaves out one of two equal classes finds the other one larger. Where pictures tell nothing, every
+    image would be named wrongly, by a share of 1/n.
+    """
+    numbers, weight = images.numbers[positions], images.weight[positions]
+    found, total = fetch(scores), float(weight.sum()) if total is None else total
+    C = found.shape[1]
+    shares = np.bincount(images.numbers, weights=images.weight, minlength=C) / images.weight.sum()
+    held = (weight / (total - weight))[:, None] * (np.eye(C)[numbers] - shares)
+    return Honest(found + held, numbers, weight)
