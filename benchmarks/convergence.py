@@ -21,7 +21,7 @@ from dcadl.data import split
 from machine import describe
 
 PASSES = (1, 2, 3, 4, 5, 7, 9, 12, 15, 20, 30)
-SETTING = {"n_atoms": 50, "patch_shape": 4, "stride": 2, "random_state": 0}
+SETTING = {"n_atoms": 50, "patch_shape": 4, "stride": 2, "normalize": "patch", "random_state": 0}
 
 
 def main() -> None:

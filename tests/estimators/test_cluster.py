@@ -17,7 +17,15 @@ from dcadl.solvers import code_ridge, dask_watch
 da = pytest.importorskip("dask.array", reason="dask is not installed: pip install 'dcadl[dask]'")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
-FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 4, "tol": 0, "random_state": 0}
+FAST = {
+    "n_atoms": 8,
+    "patch_shape": 4,
+    "stride": 2,
+    "normalize": "patch",
+    "max_iter": 4,
+    "tol": 0,
+    "random_state": 0,
+}
 
 
 @pytest.fixture(scope="module")

@@ -259,7 +259,10 @@ def test_principal_components_start_is_reproducible_and_descends(digits):
         ({"max_iter": 0}, "max_iter must be an integer of at least 1"),
         ({"solver": "magic"}, "solver must be one of 'descent', 'paper'; got 'magic'"),
         ({"init": "magic"}, "init must be one of"),
-        ({"normalize": "all"}, "normalize must be one of 'patch', 'centred', 'image', None; got 'all'"),
+        (
+            {"normalize": "all"},
+            "normalize must be one of 'auto', 'patch', 'centred', 'image', None; got 'all'",
+        ),
         ({"backend": "abacus"}, "backend must be 'numpy', 'torch', 'torch:cuda' or 'cupy'; got 'abacus'"),
         ({"patch_shape": 9}, r"patch_shape must fit in image_shape; got \(9, 9\) in \(8, 8\)"),
         ({"image_shape": (4, 4)}, r"image_shape must match the data; got \(4, 4\)"),

@@ -13,7 +13,7 @@ from dcadl import DCADL
 from dcadl.ops.patches import normalised_patches
 from dcadl.solvers import stream
 
-FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "tol": 0, "random_state": 0}
+FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "normalize": "patch", "tol": 0, "random_state": 0}
 
 
 @pytest.fixture(scope="module")

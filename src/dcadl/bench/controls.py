@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from sklearn.preprocessing import StandardScaler
 
 from dcadl.bench.outsiders import SHARES
 from dcadl.bench.searched import SearchedClassifier, rbf_scale
+from dcadl.estimators.normalisation import candidates
 from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold
 from dcadl.ops.patches import normalised_patches, patch_grid
 from dcadl.ops.ridge import from_contrasts, to_contrasts
-from dcadl.solvers.code_ridge import code_ridge
+from dcadl.solvers.code_ridge import CodeRidge, code_ridge
 from dcadl.solvers.walk import chunked
 
 PENALTIES = [1e-4, 1e-3, 1e-2, 0.1, 1.0]
@@ -75,7 +77,7 @@ class PCAAtoms(ClassifierMixin, BaseEstimator):
         n_atoms: int = 50,
         patch_shape: Any = None,
         stride: Any = None,
-        normalize: str | None = "patch",
+        normalize: str | None = "auto",
         lam1: float = 1e-3,
         lam: Any = "auto",
     ) -> None:
@@ -89,41 +91,47 @@ class PCAAtoms(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> PCAAtoms:
         """Eigenvectors of the patches' second moments, then the ridge regression."""
         X = np.asarray(X)
-        grid = patch_grid(X.shape[1:], self.patch_shape, self.stride)
-        moments = np.zeros((grid.d, grid.d))
-        for P in self._patches(X, grid):
-            moments += by_patch(P).T @ by_patch(P)
-        leading = np.linalg.eigh(moments)[1].T[::-1][: self.n_atoms]
-        self._grid, self.components_ = grid, np.ascontiguousarray(leading, dtype=X.dtype)
+        self._grid = patch_grid(X.shape[1:], self.patch_shape, self.stride)
         self.classes_, Y = _one_hot(y, X.dtype)
         self.intercept_ = Y.mean(axis=0)
-        self.coef_ = self._classifier(X, Y - self.intercept_)
+        tried = (self._under(how, X, Y - self.intercept_) for how in candidates(self.normalize, self._grid))
+        self.normalize_, self.components_, found = min(tried, key=lambda one: one[2].error)
+        self.coef_ = from_contrasts(found.W.T).T
         self.atoms_ = self._shaped(self.components_, X.shape[1:])
         return self
 
     def transform(self, X: Any) -> Any:
         """Shrunken responses to the atoms, one row for each image."""
-        return np.concatenate([by_image(self._codes(P)) for P in self._patches(np.asarray(X), self._grid)])
+        return np.concatenate(
+            [
+                by_image(self._codes(P, self.components_))
+                for P in self._patches(np.asarray(X), self.normalize_)
+            ]
+        )
 
     def predict(self, X: Any) -> Any:
         """Classes of X."""
         return self.classes_[(self.transform(X) @ self.coef_.T + self.intercept_).argmax(axis=1)]
 
-    def _codes(self, P: Any) -> Any:
-        return soft_threshold(respond(P, self.components_), self.lam1)
+    def _codes(self, P: Any, components: Any) -> Any:
+        return soft_threshold(respond(P, components), self.lam1)
 
-    def _classifier(self, X: Any, Y: Any) -> Any:
-        """The ridge regression that RandomAtoms has, its λ by leave-one-out where none is given."""
-        rows, T = X.reshape(len(X), -1), to_contrasts(Y)
+    def _under(self, how: str | None, X: Any, Y: Any) -> tuple[str | None, Any, CodeRidge]:
+        """Atoms under a normalisation, and the ridge regression that RandomAtoms has on their codes."""
+        moments = np.zeros((self._grid.d, self._grid.d))
+        for P in self._patches(X, how):
+            moments += by_patch(P).T @ by_patch(P)
+        leading = np.linalg.eigh(moments)[1].T[::-1][: self.n_atoms]
+        components = np.ascontiguousarray(leading, dtype=X.dtype)
         lam = None if isinstance(self.lam, str) else float(self.lam)
-        with chunked(rows, T, None, self._grid, self.normalize) as (chunks, walk):
-            found = code_ridge(chunks, walk, self._codes, self._grid.p * len(self.components_), lam)
-        return from_contrasts(found.W.T).T
+        with chunked(X.reshape(len(X), -1), to_contrasts(Y), None, self._grid, how) as (chunks, walk):
+            code = partial(self._codes, components=components)
+            return how, components, code_ridge(chunks, walk, code, self._grid.p * len(components), lam)
 
-    def _patches(self, X: Any, grid: Any) -> Any:
+    def _patches(self, X: Any, how: str | None) -> Any:
         rows = X.reshape(len(X), -1)
         for start in range(0, len(rows), CHUNK):
-            yield normalised_patches(rows[start : start + CHUNK], grid, self.normalize)
+            yield normalised_patches(rows[start : start + CHUNK], self._grid, how)
 
     def _shaped(self, atoms: Any, shape: tuple[int, ...]) -> Any:
         """Atoms as small pictures where the samples are pictures."""

@@ -83,7 +83,7 @@ def with_patches_given(model: BaseEstimator, X: np.ndarray) -> Callable[[], np.n
     """
     if not hasattr(model, "_patch_scores"):
         return partial(model.predict, X)
-    P = normalised_patches(X.reshape(len(X), -1), model.grid_, model.normalize)
+    P = normalised_patches(X.reshape(len(X), -1), model.grid_, model.normalize_)
     return lambda: model.classes_[fetch(scores_of_patches(model, P)).argmax(axis=1)]
 
 

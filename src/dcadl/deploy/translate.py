@@ -167,8 +167,8 @@ def _random_atoms(model: RandomAtoms) -> tuple[Operation, ...]:
 
 @_operations.register
 def _patch_ridge(model: PatchRidge) -> tuple[Operation, ...]:
-    bank = _bank(model.grid_, np.eye(model.grid_.d), model.normalize)
-    return (*_unit_image(model), bank, Linear(model.coef_, model.intercept_))
+    bank = _bank(model.grid_, np.eye(model.grid_.d), model.normalize_)
+    return (*_unit_image(model.normalize_), bank, Linear(model.coef_, model.intercept_))
 
 
 @_operations.register
@@ -180,8 +180,8 @@ def _convnet(model: ConvNet) -> tuple[Operation, ...]:
             activation = (SoftThreshold(float(model.lam1)),)
         case _:
             activation = ()
-    first = _bank(model.grid_, model.filters_, model.normalize)._replace(bias=model.filter_bias_)
-    found = [*_unit_image(model), first, *activation]
+    first = _bank(model.grid_, model.filters_, model.normalize_)._replace(bias=model.filter_bias_)
+    found = [*_unit_image(model.normalize_), first, *activation]
     for filters, bias in zip(*((model.deep_filters_, model.deep_bias_) if model.n_layers > 1 else ((), ()))):
         around = filters.shape[-1] // 2
         found += [FilterBank(np.moveaxis(filters, 1, -1), bias, padding=(around,) * 4), *activation]
@@ -221,14 +221,14 @@ def _adlsvm(model: ADLSVM) -> tuple[Operation, ...]:
 @_operations.register
 def _sadl(model: SADL) -> tuple[Operation, ...]:
     coef = model.coef_ @ model.structure_ @ model.atoms_
-    return (*_unit_image(model), Linear(coef, np.zeros(len(coef), coef.dtype)))
+    return (*_unit_image(model.normalize), Linear(coef, np.zeros(len(coef), coef.dtype)))
 
 
 def _on_patches(model: Classifier, coding: Operation | None) -> tuple[Operation, ...]:
     """Responses to atoms, their codes, and a linear map: what DCADL and its control predict by."""
-    bank = _bank(model.grid_, model.atoms_, model.normalize)
+    bank = _bank(model.grid_, model.atoms_, model.normalize_)
     codes: tuple[Operation, ...] = () if coding is None else (coding,)
-    return (*_unit_image(model), bank, *codes, Linear(model.coef_, model.intercept_))
+    return (*_unit_image(model.normalize_), bank, *codes, Linear(model.coef_, model.intercept_))
 
 
 def _bank(grid: Grid, filters: np.ndarray, normalize: str | None) -> FilterBank:
@@ -242,8 +242,8 @@ def _bank(grid: Grid, filters: np.ndarray, normalize: str | None) -> FilterBank:
     )
 
 
-def _unit_image(model: Classifier) -> tuple[Operation, ...]:
-    return (UnitImage(),) if model.normalize == "image" else ()
+def _unit_image(normalize: str | None) -> tuple[Operation, ...]:
+    return (UnitImage(),) if normalize == "image" else ()
 
 
 def _whole(model: Classifier) -> Grid:

@@ -259,13 +259,14 @@ class PatchClassifier(CodingClassifier):
     intercept_: np.ndarray
     grid_: Grid
     normalize: str | None
+    normalize_: str | None
     backend: str
 
     def _scores(self, rows: Array) -> Array:
         """W·τ(ΩX̄) + b; codes live only for their chunk."""
         x, Omega, W, b = on_backend(self.backend, rows, self._Omega(), self.coef_, self.intercept_)
 
-        grid, how = self.grid_, self.normalize
+        grid, how = self.grid_, self.normalize_
         return map_rows(
             lambda part: by_image(self._encoded(responses(part, grid, how, Omega))) @ W.T + b, x, grid
         )
@@ -278,7 +279,7 @@ class PatchClassifier(CodingClassifier):
     def _codes(self, rows: Array) -> np.ndarray:
         """Patch first, then atom."""
         x, Omega = on_backend(self.backend, rows, self._Omega())
-        return fetch(coded(x, self.grid_, self.normalize, Omega, self._encoded))
+        return fetch(coded(x, self.grid_, self.normalize_, Omega, self._encoded))
 
     def _encoded(self, responses: Array) -> Array:
         """Codes of responses, in their place."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dcadl.arrays import Array, check_backend, fetch, send
 from dcadl.estimators.base import Classifier, PatchClassifier, fitted_array, fitting, gaussian_atoms
 from dcadl.estimators.files import SavedModel
+from dcadl.estimators.normalisation import chosen, normalisation_value
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.probabilities import temperature_left_out
 from dcadl.estimators.validation import (
@@ -34,7 +36,7 @@ class PatchRidge(Classifier):
     Parameters
     ----------
     patch_shape, stride, image_shape, normalize
-        As in `DCADL`.
+        As in `DCADL`; `normalize="auto"` goes by the patches themselves.
     lam : "auto" or float, default="auto"
         Ridge λ. "auto": the one of least leave-one-out error, computed exactly; see `DCADL`'s `refit_lam`.
     class_weight, backend
@@ -45,7 +47,7 @@ class PatchRidge(Classifier):
     coef_ : ndarray (n_classes, n_patches * patch_values)
     lam_ : float
         The ridge of the fit; not kept in model files.
-    intercept_, classes_, grid_, n_features_in_ : as in `DCADL`
+    intercept_, classes_, grid_, normalize_, n_features_in_ : as in `DCADL`
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class PatchRidge(Classifier):
         patch_shape: Any = "auto",
         stride: Any = None,
         image_shape: Any = None,
-        normalize: str | None = "patch",
+        normalize: str | None = "auto",
         lam: Any = "auto",
         class_weight: Any = None,
         backend: str = "numpy",
@@ -74,7 +76,7 @@ class PatchRidge(Classifier):
         return self
 
     def _scores(self, rows: Array) -> Array:
-        return map_patches(self._patch_scores, send(rows, self.backend), self.grid_, self.normalize)
+        return map_patches(self._patch_scores, send(rows, self.backend), self.grid_, self.normalize_)
 
     def _patch_scores(self, P: Array) -> Array:
         x, W, b = on_backend(self.backend, P, self.coef_, self.intercept_)
@@ -86,7 +88,9 @@ class PatchRidge(Classifier):
     def _saved(self) -> SavedModel:
         C = len(self.classes_)
         arrays = {"coef_": (C, self.grid_.p * self.grid_.d), "intercept_": (C,)}
-        return SavedModel(arrays, ("n_features_in_", "grid_", "image_shape_"))
+        return SavedModel(
+            arrays, ("n_features_in_", "grid_", "image_shape_", *normalisation_value(self.normalize))
+        )
 
 
 class RandomAtoms(PatchClassifier):
@@ -103,7 +107,7 @@ class RandomAtoms(PatchClassifier):
 
     Attributes
     ----------
-    atoms_, coef_, intercept_, classes_, grid_, n_features_in_ : as in `DCADL`
+    atoms_, coef_, intercept_, classes_, grid_, normalize_, n_features_in_ : as in `DCADL`
     lam_ : float
         The ridge of the fit; not kept in model files.
     """
@@ -114,7 +118,7 @@ class RandomAtoms(PatchClassifier):
         patch_shape: Any = "auto",
         stride: Any = None,
         image_shape: Any = None,
-        normalize: str | None = "patch",
+        normalize: str | None = "auto",
         lam1: float = 1e-3,
         lam: Any = "auto",
         class_weight: Any = None,
@@ -158,7 +162,7 @@ class RandomAtoms(PatchClassifier):
                 "coef_": (len(self.classes_), self.grid_.p * m),
                 "intercept_": (len(self.classes_),),
             },
-            ("n_features_in_", "grid_", "image_shape_"),
+            ("n_features_in_", "grid_", "image_shape_", *normalisation_value(self.normalize)),
         )
 
 
@@ -174,9 +178,12 @@ def _fit_ridge(
     sent = (rows, to_contrasts(Y - intercept), weight)
     x, T, s = (None if a is None else send(a, model.backend) for a in sent)
     lam = None if isinstance(model.lam, str) else float(model.lam)
-    with chunked(x, T, s, grid, model.normalize) as (chunks, walk):
+    opened = partial(chunked, x, T, s, grid)
+    how = chosen(model.normalize, grid, opened, code, width)
+    with opened(how) as (chunks, walk):
         found = code_ridge(chunks, walk, code, grid.p * width, lam)
     model.classes_, model.image_shape_, model.grid_ = classes, shape, grid
+    model.normalize_ = how
     model.coef_ = fitted_array(from_contrasts(fetch(found.W).T).T, rows.dtype)
     model.intercept_, model.lam_ = intercept, found.lam
     model.temperature_ = temperature_left_out(found, intercept)

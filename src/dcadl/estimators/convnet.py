@@ -14,7 +14,7 @@ from dcadl.estimators.base import Classifier, fitted_array, fitting
 from dcadl.estimators.files import SavedModel
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import Training, check_number, check_option, grid_of, training_data
-from dcadl.ops.patches import Grid, normalised_patches
+from dcadl.ops.patches import NORMALISATIONS, Grid, normalised_patches
 from dcadl.solvers import convnet
 from dcadl.solvers.walk import map_patches
 
@@ -153,6 +153,7 @@ class ConvNet(Classifier):
     def _keep(self, data: Training, grid: Grid, state: convnet.State) -> None:
         first, bias, *deep, coef, intercept = (fitted_array(w).copy() for w in state.weights)
         self.classes_, self.image_shape_, self.grid_ = data.classes, data.image_shape, grid
+        self.normalize_ = self.normalize
         self.filters_, self.filter_bias_ = first, bias
         self.coef_, self.intercept_ = coef, intercept
         if deep:
@@ -160,7 +161,7 @@ class ConvNet(Classifier):
         self.objective_ = np.asarray(state.trace)
 
     def _scores(self, rows: Array) -> Array:
-        return map_patches(self._patch_scores, rows, self.grid_, self.normalize)
+        return map_patches(self._patch_scores, rows, self.grid_, self.normalize_)
 
     def _patch_scores(self, P: Array) -> np.ndarray:
         x, *weights = on_backend(self.backend, P, *self._weights())
@@ -182,6 +183,7 @@ class ConvNet(Classifier):
         for name in ("lam1", "momentum", "weight_decay"):
             check_number(name, getattr(self, name), 0)
         check_number("learning_rate", self.learning_rate, 0, above=True)
+        check_option("normalize", self.normalize, NORMALISATIONS)
         check_option("activation", self.activation, ("relu", "identity", "shrink"))
         check_option("loss", self.loss, ("cross_entropy", "squared"))
         if not str(self.backend).startswith("torch"):

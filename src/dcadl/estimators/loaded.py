@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 from sklearn.base import clone
 
-from dcadl.estimators.validation import grid_of
+from dcadl.estimators.validation import check_option, grid_of
+from dcadl.ops.patches import NORMALISATIONS
 
 if TYPE_CHECKING:
     from dcadl.estimators.base import Classifier
@@ -47,6 +48,8 @@ def set_values(model: Classifier, values: Mapping[str, Any]) -> None:
         model.grid_ = grid_of(model, shape)
         if values["grid_"] != tuple(model.grid_):
             raise ValueError(f"grid_ must be {tuple(model.grid_)}; got {values['grid_']!r}")
+        model.normalize_ = values.get("normalize_", model.normalize)
+        check_option("normalize_", model.normalize_, NORMALISATIONS)
 
 
 def check_shapes(wanted: Mapping[str, tuple[int | str, ...]], found: Mapping[str, tuple[int, ...]]) -> None:

@@ -205,7 +205,7 @@ class OnPatches(Protocol):
 
 def grid_of(estimator: OnPatches, shape: tuple[int, ...]) -> Grid:
     """The patch grid that the estimator's parameters lay on an image."""
-    check_option("normalize", estimator.normalize, NORMALISATIONS)
+    check_option("normalize", estimator.normalize, ("auto", *NORMALISATIONS))
     return patch_grid(shape, estimator.patch_shape, estimator.stride)
 
 

@@ -112,7 +112,7 @@ def explain_codes(estimator: Classifier, X: Any) -> CodeExplanation:
     shape = (height, width) if channels == 1 else grid.image
     return CodeExplanation(
         images=rows.reshape(-1, *shape),
-        responses=respond(normalised_patches(rows, grid, estimator.normalize), Omega).reshape(maps),
+        responses=respond(normalised_patches(rows, grid, estimator.normalize_), Omega).reshape(maps),
         codes=codes.reshape(maps),
         evidence=_evidence(codes, estimator.coef_[scores.argmax(axis=1)], grid),
         scores=scores,

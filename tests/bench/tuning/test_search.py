@@ -11,6 +11,7 @@ from dcadl.bench.settings import benchmark_config, settings
 from dcadl.bench.tuning import search
 
 ROW = settings("digits", ["PatchRidge"])[0]
+OF_DCADL = settings("digits", ["DCADL"])[0]
 BUDGET = search.Budget(3.0, 3)
 
 
@@ -47,10 +48,16 @@ def test_training_labels_do_matter(monkeypatch):
 
 
 def test_candidates_are_points_of_the_space():
-    points = search.candidates("DCADL", 0, 4)
+    points = search.candidates(OF_DCADL, 0, 4)
 
     assert len(points) == 4
     assert all(set(point) == set(benchmark_config()["spaces"]["DCADL"]) for point in points)
+
+
+def test_a_row_may_have_a_space_of_its_own():
+    points = search.candidates(OF_DCADL._replace(label="DCADL-split"), 0, 20)
+
+    assert {point["n_atoms"] for point in points} == {152, 300, 600}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +106,7 @@ def test_a_search_keeps_to_its_time(monkeypatch, slower, sample_s, start_s):
 
 
 def test_the_classifiers_ridge_is_drawn_as_a_ratio():
-    ratios = [point["lam3"] / point["lam2"] for point in search.candidates("DCADL", 0, 50)]
+    ratios = [point["lam3"] / point["lam2"] for point in search.candidates(OF_DCADL, 0, 50)]
 
     low, high = benchmark_config()["spaces"]["DCADL"]["lam3"]["factor"]
     assert low * 0.99 < min(ratios) < 0.2  # rounded to three digits

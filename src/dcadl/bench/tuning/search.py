@@ -71,12 +71,12 @@ def choose(row: Setting, X: np.ndarray, y: np.ndarray, seed: int, budget: Budget
     folds = StratifiedKFold(budget.folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # short fits of the search need not converge
-        typical, deadline = _typical(row.method, seed), start + budget.seconds
+        typical, deadline = _typical(row, seed), start + budget.seconds
         count = max(budget.least, _affordable(model, typical, X, y, folds, deadline))
         if count < 2:
             return Choice({}, 1, None, time.perf_counter() - start)
         own = cross_val_score(clone(model), X, y, cv=folds, error_score=0.0)
-        points = candidates(row.method, seed, count - 1)
+        points = candidates(row, seed, count - 1)
         best, scores = _best(model, points, X, y, folds)
     if not beats(scores, own):
         best, scores = {key: model.get_params()[key] for key in points[0]}, own
@@ -115,9 +115,9 @@ def beats(scores: np.ndarray, own: np.ndarray) -> bool:
     return bool(np.mean(scores - own) > (1 + 1e-9) * stats.sem(scores - own))
 
 
-def candidates(method: str, seed: int, count: int) -> list[dict[str, Any]]:
-    """Random points of the method's space."""
-    space = benchmark_config()["spaces"][method]
+def candidates(row: Setting, seed: int, count: int) -> list[dict[str, Any]]:
+    """Random points of the row's space."""
+    space = _space(row)
     draws = {key: _distribution(spec) for key, spec in space.items()}
     return [_point(space, draw) for draw in ParameterSampler(draws, count, random_state=seed)]
 
@@ -171,9 +171,16 @@ def _count(left_s: float, third_s: float, full_s: float) -> int:
     return 1 + max(n for n in range(MOST_CANDIDATES) if cost(n) <= max(left_s, 0.0))
 
 
-def _typical(method: str, seed: int) -> dict[str, Any]:
+def _space(row: Setting) -> dict[str, Any]:
+    """What may be chosen: of the row by itself, or as for all rows of its class."""
+    spaces = benchmark_config()["spaces"]
+    found: dict[str, Any] = spaces.get(row.label, spaces[row.method])
+    return found
+
+
+def _typical(row: Setting, seed: int) -> dict[str, Any]:
     """A candidate that makes as many passes as the average one."""
-    point, space = candidates(method, seed, 1)[0], benchmark_config()["spaces"][method]
+    point, space = candidates(row, seed, 1)[0], _space(row)
     return point | ({"max_iter": round(np.mean(space["max_iter"]["any"]))} if "max_iter" in space else {})
 
 

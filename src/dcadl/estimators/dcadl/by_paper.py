@@ -34,11 +34,12 @@ def fit_by_paper(model: DCADL, X: Any, y: Any, sample_weight: Any, checkpoint: A
             "sample_weight, class_weight or checkpoint."
         )
     data = training_data(model, open_npy(X), y)
-    grid = grid_of(model, data.image_shape)
+    grid, how = grid_of(model, data.image_shape), _normalisation(model)
     report = FitReport(model, model.max_iter + 1, X, y)
 
     def keep(model: DCADL, state: paper.State) -> None:
         model.classes_, model.image_shape_, model.grid_ = data.classes, data.image_shape, grid
+        model.normalize_ = how
         model.intercept_ = np.zeros(len(data.classes), data.rows.dtype)  # the authors have none
         model.atoms_ = fitted_array(state.Omega).reshape(-1, *atom_shape(grid, data.image_shape))
         model.coef_ = fitted_array(state.W, data.rows.dtype)
@@ -55,6 +56,11 @@ def fit_by_paper(model: DCADL, X: Any, y: Any, sample_weight: Any, checkpoint: A
     return model
 
 
+def _normalisation(model: DCADL) -> str | None:
+    """The authors' own, where none is named."""
+    return "patch" if model.normalize == "auto" else model.normalize
+
+
 def _learn(model: DCADL, data: Training, grid: Grid, watch: Callable[[int, paper.State], bool]) -> Result:
     """Passes from uniform random atoms and classifier, as the authors started them."""
     rng, (X, _, Y, *_) = check_random_state(model.random_state), data
@@ -65,7 +71,9 @@ def _learn(model: DCADL, data: Training, grid: Grid, watch: Callable[[int, paper
     there, labels, Omega, W = (send(a.astype(X.dtype), model.backend) for a in (X, Y, Omega, W))
     lams = model._lams()
     w_ridge = lams[2] if model.w_ridge == "release" else lams[2] / lams[1]
-    problem = paper.pose(normalised_patches(there, grid, model.normalize), labels, lams, w_ridge=w_ridge)
+    problem = paper.pose(
+        normalised_patches(there, grid, _normalisation(model)), labels, lams, w_ridge=w_ridge
+    )
     try:
         result = iterate(
             partial(paper.step, problem),

@@ -12,7 +12,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from dcadl.estimators.dcadl.training import TrainingSet
+from dcadl.estimators.dcadl.training import TrainingSet, normalisation
 from dcadl.estimators.prediction import along_samples
 from dcadl.estimators.validation import check_weights, fit_rows, grid_of, is_dask
 from dcadl.solvers.dask_walk import DaskWalk, WorkerBlock, blocks
@@ -59,14 +59,15 @@ def _blocks(client: Any, model: DCADL, X: Any, y: Any, sample_weight: Any) -> Tr
         raise ValueError("sample_weight must not be zero for every sample.")
     xs, firsts = client.compute(list(X.to_delayed().ravel())), np.cumsum((0, *X.chunks[0]))[:-1].tolist()
     intercept = (shares / shares.sum()).astype(dtype)
-    make = partial(_block, intercept, grid, model.normalize)
 
     @contextmanager
-    def parts() -> Iterator[tuple[Any, Walk]]:
+    def parts(how: str | None) -> Iterator[tuple[Any, Walk]]:
+        make = partial(_block, intercept, grid, how)
         with in_words(client):
             yield blocks(client, make, xs, numbers, firsts), DaskWalk(client)
 
-    return TrainingSet(classes, intercept, shape, grid, dtype, np.empty(0), None, parts)
+    how = normalisation(model, grid, dtype, parts)
+    return TrainingSet(classes, intercept, shape, grid, how, dtype, np.empty(0), None, partial(parts, how))
 
 
 def _beside(client: Any, values: Any, X: Any, name: str) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dcadl.arrays import blas_threads
-from dcadl.estimators.dcadl.training import TrainingSet
+from dcadl.estimators.dcadl.training import TrainingSet, normalisation
 from dcadl.estimators.validation import class_numbers, grid_of, sample_weights, stored_rows
 from dcadl.ops.patches import Grid
 from dcadl.solvers.budget import largest_system, memory_bytes, memory_plan
@@ -30,18 +30,21 @@ def stored_images(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingS
     classes, numbers, intercept = class_numbers(y, weight, images.dtype)
     labels = Labels(numbers, intercept, weight)
     parts = partial(_parts, model, images, labels, grid)
+    how = normalisation(model, grid, images.dtype, parts)
     largest = largest_system(memory_bytes(model.max_memory))
-    return TrainingSet(classes, intercept, shape, grid, images.dtype, y, weight, parts, largest)
+    return TrainingSet(
+        classes, intercept, shape, grid, how, images.dtype, y, weight, partial(parts, how), largest
+    )
 
 
 @contextmanager
 def _parts(
-    model: DCADL, images: StoredImages, labels: Labels, grid: Grid
+    model: DCADL, images: StoredImages, labels: Labels, grid: Grid, how: str | None
 ) -> Iterator[tuple[Sequence[Chunk], Walk]]:
     """Chunks read when visited; codes, and then patches, kept as far as `max_memory` allows."""
     itemsize = np.dtype(images.dtype).itemsize
     slices = host_slices(images.n, grid, itemsize)
-    cut = PatchCutter(grid, model.normalize)
+    cut = PatchCutter(grid, how)
     chunks: Any = [StoredChunk(images, labels, part, cut, model.backend) for part in slices]
     limit = memory_bytes(model.max_memory)
     with ExitStack() as stack:

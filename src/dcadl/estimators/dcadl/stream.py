@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from dcadl.arrays import send
 from dcadl.estimators.base import gaussian_atoms
+from dcadl.estimators.dcadl.training import normalisation
+from dcadl.estimators.normalisation import Opened
 from dcadl.estimators.validation import fit_rows, grid_of, predict_rows, sample_weights
 from dcadl.ops.patches import Grid
 from dcadl.ops.ridge import to_contrasts
@@ -34,6 +37,7 @@ class Streamed(NamedTuple):
     """A model after one batch more."""
 
     batch: Batch
+    normalize: str | None
     sums: stream.Statistics
     Omega: np.ndarray
     W: np.ndarray
@@ -61,26 +65,23 @@ def learn_batch(model: DCADL, X: Any, y: Any, classes: Any, sample_weight: Any) 
         model._Omega() if begun else gaussian_atoms(model.n_atoms, batch.grid.d, model.random_state)
     ).astype(batch.rows.dtype)
     W = to_contrasts(model.coef_.T.astype(np.float64)).T if begun else None
-    sums = _sums(model, batch, to_contrasts(Y - intercept), weight, intercept, (Omega, W))
+    sent = (batch.rows, to_contrasts(Y - intercept), weight)
+    rows, T, s = (None if a is None else send(a, model.backend) for a in sent)
+    opened = partial(chunked, rows, T, s, batch.grid)
+    how = model.normalize_ if begun else normalisation(model, batch.grid, batch.rows.dtype, opened)
+    sums = _sums(model, opened(how), intercept, (Omega, W))
     sums = sums if old is None else stream.add(old, sums, model.forgetting)
     lams = model._lams()
     Omega, W = stream.solve(sums, *lams[1:])
-    return Streamed(batch, sums, Omega, W, stream.bound(sums, Omega, W, lams))
+    return Streamed(batch, how, sums, Omega, W, stream.bound(sums, Omega, W, lams))
 
 
 def _sums(
-    model: DCADL,
-    batch: Batch,
-    Y: np.ndarray,
-    weight: np.ndarray | None,
-    intercept: np.ndarray,
-    before: tuple[np.ndarray, np.ndarray | None],
+    model: DCADL, opened: Opened, intercept: np.ndarray, before: tuple[np.ndarray, np.ndarray | None]
 ) -> stream.Statistics:
     """The sums of a batch, coded under the atoms and the classifier before it."""
-    X, T, s, Omega, W = (
-        None if a is None else send(a, model.backend) for a in (batch.rows, Y, weight, *before)
-    )
-    with chunked(X, T, s, batch.grid, model.normalize) as (chunks, walk):
+    Omega, W = (None if a is None else send(a, model.backend) for a in before)
+    with opened as (chunks, walk):
         problem = descent.pose(chunks, walk, model._lams())
         return stream.gather(problem, stream.codes_of(problem, Omega, W), intercept)
 
