@@ -7,9 +7,9 @@ Starts `dcadl serve` with LOO-ADL on digits enlarged to 28×28 and measures, in 
 and p99 of one client that asks again as soon as it is answered, of 16 such clients where the server answers
 pictures one by one (--max-batch 1), and of 16 where it batches them; rounds of the three in turn, the best
 of each. Then so many mixed good and malformed requests (torn and foreign files, bombs, wrong types, wrong
-shapes, bad tokens, path tricks, vanishing clients, clients that send a byte now and then), counting statuses, with
-the server's memory before and after; then SIGTERM while 16 clients ask. Ends with an error if the server
-broke, gave a 5xx or lost an accepted request.
+shapes, bad tokens, path tricks, vanishing clients, clients that send a byte now and then), counting
+statuses, with the server's memory before and after; then SIGTERM while 16 clients ask. Ends with an error
+if the server broke, gave a 5xx or lost an accepted request.
 """
 
 from __future__ import annotations

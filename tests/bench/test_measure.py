@@ -105,6 +105,8 @@ def test_libraries_loaded_by_the_warm_up_keep_to_the_threads_asked_for(digits, m
 
 @pytest.mark.parametrize("name", method_names())
 def test_every_method_can_be_measured(name, digits):
+    if name == "ConvNet":
+        pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
     few = digits._replace(X_train=digits.X_train[:120], y_train=digits.y_train[:120])
     rows = {row.label: row for row in settings("digits")}
     model = build(rows.get(name, Setting(name, name, {})), 0)  # some are run on own data only

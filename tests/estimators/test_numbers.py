@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from small_models import NAMES, small
@@ -82,6 +84,7 @@ def test_the_same_holds_for_weights_of_data_on_disk(digits, tmp_path, weight):
         ("DPL", {"gamma": 1e-300}),
         ("DPL", {"tau": 1e-300}),
         ("DADL", {"sigma": 1e-300}),
+        ("DADL", {"sigma": 1e-30}),
         ("SADL", {"delta1": 1e-300}),
         ("DCADL", {"stride": np.inf}),
         ("DCADL", {"stride": 10**30}),
@@ -93,7 +96,7 @@ def test_the_same_holds_for_weights_of_data_on_disk(digits, tmp_path, weight):
     ],
 )
 def test_a_parameter_beyond_use_is_a_value_error(digits, name, params):
-    with pytest.raises(ValueError, match=r"must|diverged|factor"):
+    with pytest.raises(ValueError, match=r"must|became|factor"):
         small(name).set_params(**params).fit(digits[0][:120], digits[1][:120])
 
 
@@ -104,3 +107,26 @@ def test_a_matrix_that_cannot_be_factored_is_a_value_error(digits, monkeypatch):
     monkeypatch.setattr("dcadl.estimators.controls.code_ridge", fails)
     with pytest.raises(ValueError, match=r"could not factor .* Raise the ridges"):
         small("PatchRidge").fit(*digits)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("DCADL", {"lam2": 1e-6}),
+        ("DPL", {"tau": 1e-12}),
+        ("LOOADL", {"patch_shape": 1}),
+        ("SADL", {"lam1": 1e6}),
+        ("RandomAtoms", {"lam1": 1e6}),
+    ],
+)
+def test_a_fit_that_learned_nothing_says_so(digits, name, params):
+    with pytest.warns(UserWarning, match="learned nothing"):
+        small(name).set_params(**params).fit(digits[0][:120], digits[1][:120])
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"ConvNet"}))  # that one learns nothing in two passes
+def test_a_fit_that_learned_something_does_not(digits, name):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        small(name).fit(digits[0][:120], digits[1][:120])
+    assert not [each for each in said if "learned nothing" in str(each.message)]

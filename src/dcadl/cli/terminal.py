@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 BAD_INPUT = 2
 TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # of reading
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-INPUT_ERRORS = (ValueError, OSError, ImportError, FloatingPointError, MemoryError)
+INPUT_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 
 @contextmanager

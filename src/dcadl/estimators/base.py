@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dcadl.arrays import Array, array_namespace, fetch, one_blas_thread
 from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.fit_report import FitReport, warn_if_not_converged
+from dcadl.estimators.fit_report import FitReport, warn_if_blind, warn_if_not_converged
 from dcadl.estimators.prediction import coded, finite_scores, in_memory, in_parts, on_backend, shrunken
 from dcadl.estimators.probabilities import Probabilities
 from dcadl.estimators.validation import Training, open_npy, predict_rows
@@ -47,7 +47,9 @@ def fitting(fit: Callable[Concatenate[Model, P], Model]) -> Callable[Concatenate
             self.__dict__.pop(name, None)
         try:
             with one_blas_thread():
-                return _with_finite_arrays(with_teardown(self, *args, **kwargs))
+                fitted = _with_finite_arrays(with_teardown(self, *args, **kwargs))
+                warn_if_blind(fitted, *args, *kwargs.values())
+                return fitted
         except BaseException as error:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -65,7 +67,7 @@ def _with_finite_arrays(model: Model) -> Model:
     """The model, unless its fit overflowed."""
     for name, value in vars(model).items():
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise FloatingPointError(
+            raise ValueError(
                 f"{type(model).__name__} overflowed: {name} holds NaN or infinity. "
                 "Scale the images to [0, 1], or raise the ridges."
             )

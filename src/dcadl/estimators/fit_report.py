@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dcadl.solvers.loop import Result
@@ -94,3 +95,29 @@ def warn_of_better_passes(passes: int) -> None:
         ConvergenceWarning,
         stacklevel=5,
     )
+
+
+LOOKED_AT = 200  # training images; of fewer than the second number nothing is said
+FEWEST = 20
+
+
+def warn_if_blind(model: Any, X: Any, y: Any = None, *_: Any) -> None:
+    """Warn where the fit learned nothing: training images of all classes look alike to the model.
+
+    Parameters far out of range do that without an error: a threshold or ridge may leave no code but zero.
+    Judged by the mean share of each class that is named rightly: a model that names one class alone has 1/C.
+    """
+    if type(X) is not np.ndarray or y is None or len(X) < FEWEST:
+        return  # what is read from disk or computed elsewhere is not read again
+    some = np.unique(np.linspace(0, len(X) - 1, LOOKED_AT).astype(int))
+    truth = np.ravel(y)[some]
+    right = model.predict(X[some]) == truth
+    shares = [right[truth == label].mean() for label in np.unique(truth)]
+    chance = 1 / len(shares)
+    if len(shares) > 1 and np.mean(shares) < chance + 2 * np.sqrt(chance * (1 - chance) / len(some)):
+        warnings.warn(
+            f"{type(model).__name__} learned nothing: of its own training images it names "
+            f"{right.mean():.0%} rightly, as chance would. Parameters far from the default ones do that.",
+            UserWarning,
+            stacklevel=3,
+        )

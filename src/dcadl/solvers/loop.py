@@ -59,7 +59,7 @@ def iterate(
         state, n_iter = step(state), n_iter + 1
         now = last_value(state)
         if not np.isfinite(now):
-            raise FloatingPointError(
+            raise ValueError(
                 f"The objective became {now} in pass {n_iter}. "
                 "Scale the images to [0, 1] or raise the ridges."
             )
