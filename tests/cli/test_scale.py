@@ -34,31 +34,48 @@ def test_a_checkpoint_is_gone_once_the_model_is_saved(call, tmp_path, folder, mo
 KILLED = """
 import os, signal, sys
 from dcadl.cli import app
-from dcadl.estimators.dcadl.checkpoint import Checkpoint
+from dcadl.{home} import {owner}
 
-write = Checkpoint._write
+write = {owner}.{name}
 
-def write_and_die(self, state):
-    write(self, state)
-    os.kill(os.getpid(), signal.SIGKILL)
+def write_and_die(self, *given):
+    write(self, *given)
+    if {when}:
+        os.kill(os.getpid(), signal.SIGKILL)
 
-Checkpoint._write = write_and_die
+{owner}.{name} = write_and_die
 app(sys.argv[1:])
 """
+WRITES = {
+    "dcadl": {
+        "home": "estimators.dcadl.checkpoint",
+        "owner": "Checkpoint",
+        "name": "_write",
+        "when": "True",
+    },
+    "loo-adl": {
+        "home": "estimators.loo_adl.journal",
+        "owner": "Journal",
+        "name": "note",
+        "when": "given[0] == 'state' and self._path",
+    },
+}
 
 
 @pytest.mark.bits
-def test_a_killed_command_goes_on_and_writes_the_same_bytes(tmp_path, arrays):
-    """Killed right after its first checkpoint, on a machine of any speed."""
+@pytest.mark.parametrize("method", WRITES)
+def test_a_killed_command_goes_on_and_writes_the_same_bytes(tmp_path, arrays, method):
+    """Killed right after the first checkpoint of its passes, on a machine of any speed."""
     np.savez(tmp_path / "data.npz", images=arrays[0], labels=arrays[1])
+    small = SMALL if method == "dcadl" else ("--method", method, "--seed", "0")
 
     def run(name, *how):
-        words = ["fit", tmp_path / "data.npz", "-o", tmp_path / name, *SMALL, "--checkpoint", tmp_path / "c"]
+        words = ["fit", tmp_path / "data.npz", "-o", tmp_path / name, *small, "--checkpoint", tmp_path / "c"]
         return subprocess.run([sys.executable, *how, *map(str, words)]).returncode
 
     command = ("-m", "dcadl.cli")
     assert run("whole", *command) == 0
-    assert run("killed", "-c", KILLED) == -signal.SIGKILL
+    assert run("killed", "-c", KILLED.format(**WRITES[method])) == -signal.SIGKILL
     assert (tmp_path / "c").exists()
     assert not (tmp_path / "killed").exists()
     assert run("killed", *command) == 0

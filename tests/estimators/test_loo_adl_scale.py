@@ -107,6 +107,25 @@ def test_a_limit_without_room_for_the_sums_is_refused(digits):
         LOOADL(**QUICK, max_memory=30_000).fit(*digits)
 
 
+def as_hdf5(X, folder):
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed: pip install 'dcadl[data]'")
+    return h5py.File(folder / "x.h5", "w").create_dataset("x", data=X, chunks=(100, 8, 8))
+
+
+def as_zarr(X, folder):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed: pip install zarr")
+    return zarr.create_array(str(folder / "x.zarr"), data=X, chunks=(100, 8, 8))
+
+
+@pytest.mark.parametrize("stored", [as_hdf5, as_zarr])
+def test_hdf5_and_zarr_give_the_model_of_an_array(digits, summed, tmp_path, stored):
+    X, y = digits
+    there, model = stored(X, tmp_path), LOOADL(**QUICK, random_state=0).fit(X, y)
+
+    assert_same_model(LOOADL(**QUICK, random_state=0).fit(there, y), model)
+    np.testing.assert_allclose(model.decision_function(there), model.decision_function(X), atol=1e-12)
+
+
 def broken_off(model, passes, X, y, path):
     """A fit that is interrupted after some passes."""
 

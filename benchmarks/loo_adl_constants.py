@@ -1,0 +1,85 @@
+"""
+Constants of LOO-ADL by training images alone: how many atoms, and whether the best structures are compared
+again on more images.
+
+    DCADL_DATA=… python benchmarks/loo_adl_constants.py [SET:IMAGES …] [--atoms 32,64] [--again 400,1400] [--seeds 2]
+
+Takes the first training split of `dcadl bench` (MNIST: its training part), learns from so many of its images
+and asks for the classes of others of them, up to 4000. Test images are not asked. `--again 400,1400` compares
+structures on 400 images alone and then again on 1400.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from time import process_time
+from unittest import mock
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.model_selection import train_test_split
+
+from dcadl import LOOADL
+from dcadl.bench.datasets import fold, load_dataset
+from dcadl.estimators.loo_adl import learn as learning
+from machine import describe
+
+USUAL = ("digits:450", "extended_yaleb:608", "mnist:1000", "mnist:2000", "mnist:5000")
+MOST_ASKED = 4_000
+
+
+def main() -> None:
+    """A row for each set, a column for each setting."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "sets", nargs="*", default=USUAL, help="name and number of images, such as mnist:2000"
+    )
+    parser.add_argument("--atoms", default="32,64", help="numbers of atoms")
+    parser.add_argument("--again", default="", help="images that structures are compared on at last")
+    parser.add_argument("--seeds", type=int, default=2, help="draws from the training split")
+    options = parser.parse_args()
+    console = Console(width=120)
+    console.print(describe())
+    kind = "again" if options.again else "atoms"
+    values = [int(value) for value in getattr(options, kind).split(",")]
+    table = Table(title=f"Right of other training images, {options.seeds} draws; seconds of processor time")
+    for column in ("", *(f"{value} {'images' if options.again else 'atoms'}" for value in values)):
+        table.add_column(column, justify="right")
+    try:
+        for one in options.sets:
+            name, _, n = one.partition(":")
+            table.add_row(one, *_row(name, int(n), kind, values, options.seeds))
+    except (ValueError, FileNotFoundError) as error:
+        sys.exit(f"benchmarks/loo_adl_constants.py: {error}")
+    console.print(table)
+
+
+def _row(name: str, n: int, kind: str, values: list[int], seeds: int) -> list[str]:
+    one = fold(load_dataset(name), 0)
+    X, y = one.X_train, one.y_train
+    found = np.zeros((len(values), seeds, 2))
+    for seed in range(seeds):
+        learn, rest = train_test_split(np.arange(len(y)), train_size=n, stratify=y, random_state=seed)
+        ask = rest[:MOST_ASKED]
+        for i, value in enumerate(values):
+            found[i, seed] = _fitted(X[learn], y[learn], X[ask], y[ask], kind, value)
+            print(f"  {name}:{n} draw {seed}, {kind} {value}: {found[i, seed, 0]:.2%}", file=sys.stderr)
+    return [f"{100 * right:.2f} % {seconds:.1f} s" for right, seconds in found.mean(axis=1)]
+
+
+def _fitted(
+    X: np.ndarray, y: np.ndarray, X_ask: np.ndarray, y_ask: np.ndarray, kind: str, value: int
+) -> tuple[float, float]:
+    """Share right, and seconds of the fit."""
+    begin = process_time()
+    model = LOOADL(random_state=0, n_atoms=value if kind == "atoms" else "auto")
+    more = value if kind == "again" and value > learning.CHOICE_IMAGES else len(y) + 1
+    with mock.patch.object(learning, "FINAL_IMAGES", more if kind == "again" else learning.FINAL_IMAGES):
+        model.fit(X, y)
+    return model.score(X_ask, y_ask), process_time() - begin
+
+
+if __name__ == "__main__":
+    main()
