@@ -23,6 +23,7 @@ from dcadl.bench.settings import settings
 from dcadl.data import load, split
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.estimator import LOOADL as Estimator
+from dcadl.estimators.loo_adl.structures import thinned
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 from machine import best_time, describe, gemm_rate
@@ -115,7 +116,7 @@ def _ridge(n: int, D: int, looks: int) -> float:
 
 def _choice(grid: Grid, wanted: object, n: int) -> float:
     """One window size with all normalisations and pyramids."""
-    thin = learning.thinned(grid, n, learning.CHOICE_PLACES)
+    thin = thinned(grid, n, learning.CHOICE_PLACES)
     m, hows = learning.CHOICE_ATOMS, len(wanted.normalisations_of(grid))  # type: ignore[attr-defined]
     pools = wanted.pools  # type: ignore[attr-defined]
     union = Pyramid(thin.counts, tuple(sorted({g for pool in pools for g in pool})))
@@ -127,7 +128,7 @@ def _choice(grid: Grid, wanted: object, n: int) -> float:
 def _learning(grid: Grid, m: int, n: int, looks: int) -> float:
     """Responses and their way back, pooling both ways, and the leave-one-out error with its gradient."""
     most = min(learning.LEARNING_PLACES, learning.LEARNING_VALUES // grid.d)
-    thin = learning.thinned(grid, n, most)
+    thin = thinned(grid, n, most)
     pyramid = Pyramid(thin.counts, learning.LEARNING_POOL)
     D = 2 * m * pyramid.n_cells
     k = min(n, D)

@@ -6,15 +6,19 @@ import pytest
 from dcadl.arrays import fetch
 from dcadl.ops.maps import (
     Front,
+    by_band,
     inverse_contrast,
     respond,
+    responses_by_band,
     scaled_windows,
     split_averages,
     split_averages_back,
+    strips,
+    window_scales,
     windows,
 )
 from dcadl.ops.patches import patch_grid, take_patches
-from dcadl.ops.pool import Pyramid, pool
+from dcadl.ops.pool import Pyramid, pool_bands
 from dcadl.ops.whiten import centring, signless_kmeans, usual_length, zca
 
 GRIDS = pytest.mark.parametrize(
@@ -25,8 +29,8 @@ GRIDS = pytest.mark.parametrize(
 
 
 def as_maps(P, grid):
-    """(b, p, k) → (k, rows, b, columns)."""
-    return P.reshape(len(P), *grid.counts, -1).transpose(3, 1, 0, 2)
+    """(b, p, k) → (rows, k, b, columns)."""
+    return P.reshape(len(P), *grid.counts, -1).transpose(1, 3, 0, 2)
 
 
 @GRIDS
@@ -53,6 +57,24 @@ def test_one_filter_bank_on_raw_pixels_responds_as_atoms_to_whitened_patches(xp,
 
     expected = as_maps((white @ Omega.T).reshape(5, grid.p, 4), grid)
     np.testing.assert_allclose(fetch(R), expected, atol=1e-10)
+
+
+@GRIDS
+@pytest.mark.parametrize("k", [1, 2])
+def test_responses_band_by_band_are_those_of_windows_that_were_cut(xp, rng, grid, k):
+    """Of a bank with one scale, or of two banks, the second at twice the scale."""
+    X, Phi = xp.asarray(rng.uniform(size=(4, np.prod(grid.image)))), rng.standard_normal((20, grid.d))
+    front = Front(grid, xp.asarray(np.eye(grid.d)), True, 0.1)
+    S = strips(X, grid)
+    scale, pyramid = window_scales(X, S, front), Pyramid(grid.counts, (1, 2))
+
+    parts = xp.stack([scale, 2 * scale][:k], axis=1)
+    bands = responses_by_band(xp.asarray(Phi), S, parts, grid, pyramid)
+
+    gain = np.repeat([1, k], 10)[:, None]
+    expected = by_band(fetch(respond(xp.asarray(gain * Phi), scaled_windows(X, front))), pyramid)
+    for found, one in zip(bands, expected, strict=True):
+        np.testing.assert_allclose(fetch(found), one, atol=1e-12)
 
 
 def test_a_flat_window_stays_small_however_bright(rng):
@@ -101,7 +123,7 @@ def test_contrast_survives_a_bright_background_in_float32(rng):
 
     P = take_patches(X.astype(np.float64), grid)
     lengths = np.linalg.norm(P - P.mean(axis=2, keepdims=True), axis=2)
-    np.testing.assert_allclose(found, as_maps(1 / lengths[..., None], grid)[0], rtol=1e-3)
+    np.testing.assert_allclose(found, as_maps(1 / lengths[..., None], grid)[:, 0], rtol=1e-3)
 
 
 PYRAMID = Pyramid((2, 4), (1, 2))
@@ -110,10 +132,12 @@ PYRAMID = Pyramid((2, 4), (1, 2))
 def test_split_averages_are_of_what_exceeds_the_threshold_on_either_side(xp, rng):
     R, t = rng.standard_normal((2, 2, 3, 4)), np.array([0.3, 0.8])
 
-    found = fetch(split_averages(xp.asarray(R), xp.asarray(t), PYRAMID))
+    found = fetch(split_averages(by_band(xp.asarray(R), PYRAMID), xp.asarray(t), PYRAMID))
 
-    halves = [np.maximum(sign * R - t[:, None, None, None], 0) for sign in (1, -1)]
-    np.testing.assert_allclose(found, np.stack([pool(half, PYRAMID) for half in halves], axis=1), atol=1e-12)
+    halves = [np.maximum(sign * R - t[:, None, None], 0) for sign in (1, -1)]
+    sums = [[band.sum(axis=0) for band in by_band(half, PYRAMID)] for half in halves]
+    expected = np.stack([pool_bands(half, PYRAMID) for half in sums], axis=1)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_the_way_back_from_split_averages_is_that_of_finite_differences(xp, rng):
@@ -121,7 +145,7 @@ def test_the_way_back_from_split_averages_is_that_of_finite_differences(xp, rng)
     slope, dR, dt = rng.standard_normal((3, 2, 2, 5)), rng.standard_normal(R.shape), rng.standard_normal(2)
 
     def value(step):
-        return np.vdot(slope, split_averages(R + step * dR, t + step * dt, PYRAMID))
+        return np.vdot(slope, split_averages(by_band(R + step * dR, PYRAMID), t + step * dt, PYRAMID))
 
     back_R, back_t = split_averages_back(xp.asarray(slope), xp.asarray(R), xp.asarray(t), PYRAMID)
 

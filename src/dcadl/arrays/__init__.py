@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -19,15 +19,13 @@ from array_api_compat import (
     device as device_of,
 )
 from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "Array",
     "array_namespace",
     "as_float64",
-    "at_least",
-    "at_most",
     "batch_rows",
     "blas_threads",
     "blas_threads_for",
@@ -45,7 +43,9 @@ __all__ = [
     "row_major",
     "send",
     "spd_inverse",
+    "spd_inverse_root",
     "spd_solver",
+    "stacked_products",
     "sync",
     "tiny",
     "zeros",
@@ -177,13 +177,29 @@ def spd_inverse(A: Array) -> Array:
     if not is_numpy_namespace(xp):
         return xp.linalg.inv(A)
     # LAPACK's potrf and potri: half the operations of a general inverse.
-    factor, trouble = dpotrf(A, lower=1)
-    if trouble:
-        raise np.linalg.LinAlgError("the matrix is not positive definite")
-    lower, _ = dpotri(factor, lower=1, overwrite_c=1)  # above the diagonal it is zero
+    lower, _ = dpotri(_factor(A), lower=1, overwrite_c=1)  # above the diagonal it is zero
     inverse = lower + lower.T
     np.einsum("ii->i", inverse)[:] *= 0.5
     return inverse
+
+
+def spd_inverse_root(A: Array) -> Array:
+    """L⁻¹ for a symmetric positive definite A = LLᵀ in float64: A⁻¹ = L⁻ᵀL⁻¹, for two thirds of its price."""
+    xp = array_namespace(A)
+    if is_torch_namespace(xp):
+        eye = xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A))
+        return import_torch().linalg.solve_triangular(_cholesky(A), eye, upper=False)
+    if not is_numpy_namespace(xp):
+        return xp.linalg.inv(xp.linalg.cholesky(A))
+    return dtrtri(_factor(A), lower=1, overwrite_c=1)[0]
+
+
+def _factor(A: np.ndarray) -> np.ndarray:
+    """L of A = LLᵀ in column order, zero above the diagonal."""
+    factor, trouble = dpotrf(A.T, lower=1)  # Aᵀ = A lies as LAPACK wants it
+    if trouble:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    return factor
 
 
 def inverse_factor(A: Array, eye: Array) -> Array:
@@ -195,14 +211,14 @@ def inverse_factor(A: Array, eye: Array) -> Array:
     return xp.linalg.inv(xp.linalg.cholesky(A))
 
 
-def at_least(x: Array, low: Array) -> Array:
-    """max(x, low). Where `low` is one number for a run of x, NumPy's clip takes a third of the time."""
-    return np.clip(x, low, np.inf) if is_numpy(x) else array_namespace(x).maximum(x, low)
-
-
-def at_most(x: Array, high: Array) -> Array:
-    """min(x, high), likewise."""
-    return np.clip(x, -np.inf, high) if is_numpy(x) else array_namespace(x).minimum(x, high)
+def stacked_products(A: Array, parts: Sequence[Array]) -> Array:
+    """A @ B for each B of `parts`, one on the other; NumPy writes them where they belong."""
+    if not is_numpy(A):
+        return array_namespace(A).stack([A @ B for B in parts], axis=0)
+    found = np.empty((len(parts), A.shape[0], parts[0].shape[1]), A.dtype)
+    for B, out in zip(parts, found):
+        np.matmul(A, B, out=out)
+    return found
 
 
 def tiny(x: Array) -> float:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, as_float64, spd_inverse
+from dcadl.arrays import Array, array_namespace, as_float64, spd_inverse, spd_inverse_root
 from dcadl.ops.ridge import add_to_diagonal
 
 
@@ -37,9 +37,9 @@ class Gram(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """The n × n form at one λ."""
+    """The n × n form at one λ. Z itself is made for the gradient alone: errors need no more than its root."""
 
-    Z: Array
+    root: Array  # L⁻¹ of FFᵀ/τ + λI = LLᵀ, so that Z = L⁻ᵀL⁻¹ − vvᵀ/λ
     a: Array
     z: Array  # diagonal of Z
     e: Array  # residuals of samples left out
@@ -94,10 +94,12 @@ def left_out(rows: Rows, shared: Gram, lam: float) -> Dual | Primal:
 
 def dual(K: Array, Y: Array, v: Array, lam: float) -> Dual:
     """The n × n form, of K = FFᵀ/τ."""
-    v = as_float64(v)
-    Z = spd_inverse(add_to_diagonal(K, lam)) - v[:, None] * (v / lam)
-    a, z = Z @ as_float64(Y), array_namespace(K).linalg.diagonal(Z)
-    return Dual(Z, a, z, a / z[:, None])
+    xp, v, Y = array_namespace(K), as_float64(v), as_float64(Y)
+    root = spd_inverse_root(add_to_diagonal(K, lam))
+    columns = xp.matrix_transpose(root)
+    a = columns @ (root @ Y) - v[:, None] * ((v @ Y) / lam)
+    z = xp.vecdot(columns, columns) - v * v / lam
+    return Dual(root, a, z, a / z[:, None])
 
 
 def primal(rows: Rows, shared: Gram, lam: float) -> Primal:
@@ -130,7 +132,7 @@ def loss_and_gradient(rows: Rows, lam: float) -> tuple[float, Array]:
     shared = gram(rows)
     form = left_out(rows, shared, lam)
     F = rows.F
-    dF = _dual_gradient(rows, shared, form) if isinstance(form, Dual) else _primal_gradient(rows, form)
+    dF = _dual_gradient(rows, shared, form, lam) if isinstance(form, Dual) else _primal_gradient(rows, form)
     xp = array_namespace(dF)
     along = xp.sum(xp.vecdot(F, dF), dtype=xp.float64) / (shared.tau * rows.total)
     return loss(form.e, rows.total), dF - xp.astype(along, F.dtype) * F
@@ -142,11 +144,12 @@ def squared_length(A: Array) -> Array:
     return xp.sum(xp.vecdot(A, A), dtype=xp.float64)
 
 
-def _dual_gradient(rows: Rows, shared: Gram, form: Dual) -> Array:
+def _dual_gradient(rows: Rows, shared: Gram, form: Dual, lam: float) -> Array:
     """2GF with G = (Z diag(w) Z − ½(a(ZB)ᵀ + (ZB)aᵀ))/τ."""
-    xp = array_namespace(form.Z)
-    Z, a, z, e = form
-    F = rows.F
+    xp = array_namespace(form.root)
+    root, a, z, e = form
+    F, v = rows.F, as_float64(rows.v)
+    Z = xp.matrix_transpose(root) @ root - v[:, None] * (v / lam)
     B = (2 / rows.total) * e / z[:, None]
     w = (2 / rows.total) * xp.vecdot(e, e) / z
     short = xp.astype(Z, F.dtype)

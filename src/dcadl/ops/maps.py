@@ -7,18 +7,21 @@ made of length one; the response of atom ω to it is then
 
 so that one filter bank Φ = ΩZC acts on raw pixels, and one number a place, `scale`, holds all lengths.
 
-Maps of b images lie as (m, rows, b, columns): atoms first, images between rows and columns of places. Every
-element-wise pass and every sum over rows then runs along memory, and responses are one large product.
+Maps of b images lie as (rows, m, b, columns): every element-wise pass and every sum over rows runs along
+memory. No window is cut for that. A `strip` holds each row of an image at every shift across that a window
+looks at it with, and h strips that follow each other are, as they lie in memory, all windows of one row of
+places: responses are one product a row, and what is copied of an image is h times smaller than its windows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, as_float64, at_least, at_most, row_major
+from dcadl.arrays import Array, array_namespace, as_float64, row_major, stacked_products
 from dcadl.ops.floors import CONTRAST_FLOOR, WHITENED_FLOOR
 from dcadl.ops.patches import Grid
-from dcadl.ops.pool import Pyramid, pool, unpool
+from dcadl.ops.pool import Pyramid, pool_bands, unpool
 
 
 class Front(NamedTuple):
@@ -34,35 +37,67 @@ class Front(NamedTuple):
         return self._replace(grid=self.grid._replace(stride=stride))
 
 
-def windows(X: Array, grid: Grid) -> Array:
-    """Every window of every image, (b, H·W·c) → (d, rows, b, columns): values in the order of a patch."""
+def strips(X: Array, grid: Grid) -> Array:
+    """Rows of images at every shift across, (b, H·W·c) → (H, w·c, b, columns)."""
     xp = array_namespace(X)
-    (h, w), (down, right) = grid.patch, grid.stride
-    rows, cols = grid.counts
+    right, columns = grid.stride[1], grid.counts[1]
     images = _between(X, grid)
     shifted = [
-        images[i : i + down * (rows - 1) + 1 : down, :, j : j + right * (cols - 1) + 1 : right, k]
-        for i in range(h)
-        for j in range(w)
+        images[:, :, j : j + right * (columns - 1) + 1 : right, k]
+        for j in range(grid.patch[1])
         for k in range(grid.image[2])
     ]
-    return xp.stack(shifted, axis=0)
+    return xp.stack(shifted, axis=1)
+
+
+def rows_of_windows(S: Array, grid: Grid, rows: slice = slice(None)) -> list[Array]:
+    """The windows of each row of places, (d, b·columns), values in the order of a patch: views of strips."""
+    xp, down = array_namespace(S), grid.stride[0]
+    begins = range(0, down * grid.counts[0], down)[rows]
+    return [xp.reshape(S[i : i + grid.patch[0], ...], (grid.d, -1)) for i in begins]
+
+
+def windows(X: Array, grid: Grid) -> Array:
+    """Every window of every image, (b, H·W·c) → (rows, d, b, columns)."""
+    return _stacked(strips(X, grid), grid)
 
 
 def respond(Phi: Array, P: Array) -> Array:
-    """ΦP, (m, d) and (d, rows, b, columns) → (m, rows, b, columns)."""
+    """ΦP, (m, d) and (rows, d, b, columns) → (rows, m, b, columns)."""
     xp = array_namespace(P)
-    return xp.reshape(Phi @ xp.reshape(P, (P.shape[0], -1)), (Phi.shape[0], *P.shape[1:]))
+    rows, d, *places = P.shape
+    return xp.reshape(Phi @ xp.reshape(P, (rows, d, -1)), (rows, Phi.shape[0], *places))
 
 
-def window_scales(X: Array, P: Array, front: Front) -> Array:
-    """scale(x) of each window x, (rows, b, columns), given the images X and their windows P."""
+def responses_by_band(
+    Phi: Array, S: Array, scale: Array | None, grid: Grid, pyramid: Pyramid
+) -> Iterator[Array]:
+    """Scaled responses of the windows in strips S, a band of the pyramid at a time: (rows, m, b, columns).
+
+    `scale` is None, or (rows, k, b, columns) for a bank of k parts of equal size.
+    """
+    xp = array_namespace(S)
+    flat = None if scale is None else xp.reshape(scale, (*scale.shape[:2], 1, -1))
+    fewer = flat is not None and flat.shape[1] == 1 and grid.d < Phi.shape[0]  # values of a window than atoms
+    for rows in pyramid.row_slices():
+        P = rows_of_windows(S, grid, rows)
+        if flat is not None and fewer:
+            P = [one * flat[rows.start + i, 0, ...] for i, one in enumerate(P)]
+        R = stacked_products(Phi, P)
+        if flat is not None and not fewer:
+            parts = xp.reshape(R, (R.shape[0], flat.shape[1], -1, R.shape[2]))  # a view: R is multiplied
+            parts *= flat[rows, ...]
+        yield xp.reshape(R, (*R.shape[:2], *S.shape[2:]))
+
+
+def window_scales(X: Array, S: Array, front: Front) -> Array | None:
+    """scale(x) of each window x, (rows, b, columns), given images X and their strips S; None: all are 1."""
     if not front.contrast:
-        return array_namespace(X).ones_like(P[0, ...])
+        return None
     inverse = inverse_contrast(X, front.grid)
     if front.usual is None:
         return inverse
-    return inverse_whitened(P, inverse, front.whitener, front.usual)
+    return inverse_whitened(S, inverse, front)
 
 
 def inverse_contrast(X: Array, grid: Grid) -> Array:
@@ -73,56 +108,90 @@ def inverse_contrast(X: Array, grid: Grid) -> Array:
     """
     xp = array_namespace(X)
     images = _between(X, grid)
-    squares, sums = _window_sums(images * images, grid), _window_sums(images, grid)
+    both = _window_sums(xp.stack([images, images * images], axis=0), grid)
+    sums, squares = both[0, ...], both[1, ...]
     left = xp.maximum(squares - sums * sums / grid.d, CONTRAST_FLOOR**2 * squares)
     empty = xp.astype(left <= 0, left.dtype)  # xp.where takes NumPy ten times as long
     return (1 - empty) / xp.sqrt(left + empty)
 
 
-def inverse_whitened(P: Array, inverse: Array, whitener: Array, usual: float) -> Array:
-    """1/‖ZCx‖, (rows, b, columns), of windows P given 1/‖Cx‖ and ZC.
+def inverse_whitened(S: Array, inverse: Array, front: Front) -> Array:
+    """1/‖ZCx‖, (rows, b, columns), of the windows in strips S given 1/‖Cx‖.
 
     Where ‖ZCx‖/‖Cx‖ is far below the usual it is rounding in a flat window, which must not become a pattern.
     """
-    xp = array_namespace(P)
-    white = respond(whitener, P)
-    white *= white
-    lengths = xp.sqrt(xp.sum(white, axis=0)) * inverse
-    return inverse / xp.clip(lengths, min=WHITENED_FLOOR * usual)
+    xp = array_namespace(S)
+    assert front.usual is not None
+    squares = []
+    for P in rows_of_windows(S, front.grid):
+        white = front.whitener @ P
+        white *= white
+        squares.append(xp.sum(white, axis=0))
+    lengths = xp.reshape(xp.sqrt(xp.stack(squares, axis=0)), inverse.shape) * inverse
+    return inverse / xp.clip(lengths, min=WHITENED_FLOOR * front.usual)
 
 
 def scaled_windows(X: Array, front: Front) -> Array:
-    """Q = scale·P, (d, rows, b, columns): responses are ΦQ."""
-    P = windows(X, front.grid)
-    P *= window_scales(X, P, front)
-    return P
+    """Q = scale·P, (rows, d, b, columns): responses are ΦQ."""
+    S = strips(X, front.grid)
+    scale, found = window_scales(X, S, front), _stacked(S, front.grid)
+    if scale is not None:
+        found *= scale[:, None, :, :]
+    return found
 
 
-def split_averages(R: Array, t: Array, pyramid: Pyramid) -> Array:
-    """Averages of max(R − t, 0) and max(−R − t, 0) over the cells: (m, rows, b, columns) → (b, 2, m, cells).
+def by_band(R: Array, pyramid: Pyramid) -> list[Array]:
+    """Maps (rows, m, b, columns) cut into the bands of a pyramid."""
+    return [R[rows, ...] for rows in pyramid.row_slices()]
+
+
+def split_averages(bands: Iterable[Array], t: Array, pyramid: Pyramid) -> Array:
+    """Averages of max(R − t, 0) and max(−R − t, 0) over the cells, R given by bands: → (b, 2, m, cells).
 
     An average of max(R, t) is t more than one of max(R − t, 0): a pass over memory is saved on either side.
     """
-    xp = array_namespace(R)
-    wide, tall = xp.reshape(t, (-1, 1, 1, 1)), xp.reshape(t, (-1, 1))
-    above, below = pool(at_least(R, wide), pyramid), pool(at_most(R, -wide), pyramid)
-    return xp.stack([above - tall, -below - tall], axis=1)
+    xp, above, below = array_namespace(t), None, None
+    sums: list[Array] = []  # of each band: those above, those below
+    for R in bands:
+        if above is None:
+            above = _spread(t, R)
+            below = -above
+        sums += [xp.sum(xp.maximum(R, above), axis=0), xp.sum(xp.minimum(R, below), axis=0)]
+    found = xp.reshape(pool_bands(sums, pyramid), (sums[0].shape[1], 2, t.shape[0], -1))
+    found[:, 1, ...] *= -1
+    found -= xp.reshape(t, (-1, 1))
+    return found
 
 
 def split_averages_back(D: Array, R: Array, t: Array, pyramid: Pyramid) -> tuple[Array, Array]:
-    """dL/dR (m, rows, b, columns) and dL/dt (m,) from dL/d(averages), through the masks r > t and −r > t.
+    """dL/dR (rows, m, b, columns) and dL/dt (m,) from dL/d(averages), through the masks r > t and −r > t.
 
     Masks are multiplied by: xp.where takes NumPy ten times as long.
     """
+    xp, (b, _, m, _) = array_namespace(R), D.shape
+    wide = _spread(t, R)
+    pulls = unpool(xp.reshape(D, (b, 2 * m, -1)), pyramid)
+    found, raised = xp.empty_like(R), 0.0
+    for k, rows in enumerate(pyramid.row_slices()):
+        above, below = (xp.astype(mask, R.dtype) for mask in (R[rows, ...] > wide, R[rows, ...] < -wide))
+        above *= pulls[k, :m, ...]
+        below *= pulls[k, m:, ...]
+        found[rows, ...] = above - below
+        above += below
+        raised = raised + xp.sum(above, axis=0)
+    return found, -as_float64(xp.sum(raised, axis=(1, 2)))
+
+
+def _spread(t: Array, R: Array) -> Array:
+    """t for every image and column of maps R, (m, b, columns): NumPy compares whole rows far faster."""
     xp = array_namespace(R)
-    t = xp.reshape(t, (-1, 1, 1, 1))
-    above, below = xp.astype(t < R, R.dtype), xp.astype(-t > R, R.dtype)
-    for mask, slope in ((above, D[:, 0, :, :]), (below, D[:, 1, :, :])):
-        for rows, pull in zip(pyramid.row_slices(), unpool(slope, pyramid)):
-            mask[:, rows, :, :] *= pull
-    raised = as_float64(xp.sum(above, axis=(1, 2, 3)) + xp.sum(below, axis=(1, 2, 3)))
-    above -= below
-    return above, -raised
+    return xp.reshape(t, (-1, 1, 1)) + xp.zeros_like(R[0, ...])
+
+
+def _stacked(S: Array, grid: Grid) -> Array:
+    """Windows in strips S, cut: (rows, d, b, columns)."""
+    xp = array_namespace(S)
+    return xp.reshape(xp.stack(rows_of_windows(S, grid), axis=0), (-1, grid.d, *S.shape[2:]))
 
 
 def _between(X: Array, grid: Grid) -> Array:
@@ -132,10 +201,10 @@ def _between(X: Array, grid: Grid) -> Array:
 
 
 def _window_sums(images: Array, grid: Grid) -> Array:
-    """Σ of the values in each window, (H, b, W, c) → (rows, b, columns); no window is looked at."""
+    """Σ of the values in each window, (…, H, b, W, c) → (…, rows, b, columns); no window is looked at."""
     (h, w), (down, right) = grid.patch, grid.stride
-    total = images[..., 0] if grid.image[2] == 1 else array_namespace(images).sum(images, axis=3)
-    return _run_sums(_run_sums(total, h, 0)[::down, :, :], w, 2)[:, :, ::right]
+    total = images[..., 0] if grid.image[2] == 1 else array_namespace(images).sum(images, axis=-1)
+    return _run_sums(_run_sums(total, h, -3)[..., ::down, :, :], w, -1)[..., ::right]
 
 
 def _run_sums(A: Array, length: int, axis: int) -> Array:
@@ -153,4 +222,5 @@ def _run_sums(A: Array, length: int, axis: int) -> Array:
 
 
 def _along(A: Array, axis: int, begin: int, end: int) -> Array:
-    return A[(slice(None),) * axis + (slice(begin, end), ...)]
+    """A cut along an axis counted from the end."""
+    return A[(..., slice(begin, end), *(slice(None),) * (-1 - axis))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -37,36 +38,39 @@ class Pyramid(NamedTuple):
         return [slice(a, b) for a, b in pairwise(edges)]
 
 
-def pool(M: Array, pyramid: Pyramid) -> Array:
-    """Averages over the cells, (m, rows, b, columns) → (b, m, cells), level by level, rows of cells first.
+def pool_bands(sums: Sequence[Array], pyramid: Pyramid) -> Array:
+    """Averages over the cells, level by level, rows of cells first: k sums a band → (b, k·m, cells).
 
-    Rows are added up to bands that no cell divides, columns likewise; then bands make cells. All by products:
-    sums over short runs of memory take longer.
+    What comes are sums (m, b, columns) of maps over the rows of each band: k of the first band, k of the next
+    Columns are added up to bands that no cell divides likewise; then bands make cells. Both by products: sums
+    over short runs of memory take longer.
     """
-    xp, (m, rows, b, columns) = array_namespace(M), M.shape
-    down, across, cells = _sent_products(pyramid, M)
-    M = xp.reshape(down @ xp.reshape(M, (m, rows, -1)), (-1, columns)) @ across
-    bands = xp.permute_dims(xp.reshape(M, (m, down.shape[0], b, -1)), (2, 0, 1, 3))
-    return xp.reshape(xp.reshape(bands, (b * m, -1)) @ cells, (b, m, -1))
+    xp, (_, b, columns) = array_namespace(sums[0]), sums[0].shape
+    across, cells = _sent_products(pyramid, sums[0])
+    narrow = xp.stack([xp.reshape(one, (-1, columns)) @ across for one in sums], axis=0)
+    bands = xp.reshape(narrow, (len(pyramid.bands(0)) - 1, -1, b, across.shape[1]))
+    return xp.reshape(
+        xp.reshape(xp.permute_dims(bands, (2, 1, 0, 3)), (-1, cells.shape[0])) @ cells,
+        (b, -1, cells.shape[1]),
+    )
 
 
-def unpool(D: Array, pyramid: Pyramid) -> list[Array]:
-    """The transpose of `pool`: (b, m, cells) to one (m, 1, b, columns) a band, the same for its rows."""
+def unpool(D: Array, pyramid: Pyramid) -> Array:
+    """The transpose of `pool_bands`, (b, m, cells) → (bands, m, b, columns), alike for all rows of a band."""
     xp, (b, m, _) = array_namespace(D), D.shape
-    down, across, cells = _sent_products(pyramid, D)
-    bands = xp.reshape(xp.reshape(D, (b * m, -1)) @ cells.T, (b, m, down.shape[0], -1))
-    spread = xp.reshape(xp.permute_dims(bands, (2, 1, 0, 3)), (-1, across.shape[1])) @ across.T
-    spread = xp.reshape(spread, (-1, m, 1, b, pyramid.counts[1]))
-    return [spread[k, ...] for k in range(down.shape[0])]
+    across, cells = _sent_products(pyramid, D)
+    narrow = xp.reshape(xp.reshape(D, (b * m, -1)) @ cells.T, (b, m, -1, across.shape[1]))
+    spread = xp.reshape(xp.permute_dims(narrow, (2, 1, 0, 3)), (-1, across.shape[1])) @ across.T
+    return xp.reshape(spread, (-1, m, b, pyramid.counts[1]))
 
 
 @lru_cache(maxsize=64)
 def _products(pyramid: Pyramid, dtype: str) -> tuple[np.ndarray, ...]:
-    """Rows to bands, (bands, rows); columns to bands, (columns, bands); bands down · across to cells."""
-    down, across = (np.repeat(np.eye(len(e) - 1), np.diff(e), axis=0) for e in map(pyramid.bands, (0, 1)))
+    """Columns to bands, (columns, bands); bands down · across to cells."""
+    edges = pyramid.bands(1)
+    across = np.repeat(np.eye(len(edges) - 1), np.diff(edges), axis=0)
     cells = [np.kron(*(_shares(pyramid, level, axis) for axis in (0, 1))) for level in pyramid.levels]
-    found = np.ascontiguousarray(down.T), across, np.concatenate(cells, axis=1)
-    return tuple(A.astype(dtype) for A in found)
+    return across.astype(dtype), np.concatenate(cells, axis=1).astype(dtype)
 
 
 def _shares(pyramid: Pyramid, level: int, axis: int) -> np.ndarray:

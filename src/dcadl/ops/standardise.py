@@ -32,7 +32,8 @@ def standard_of(F: Array, share: Array, groups: Groups) -> Standard:
     """Weighted means and deviations of F's columns; `share` (n,) sums to one."""
     mean = share @ F
     away = F - mean
-    return standard_from(mean, array_namespace(F).sqrt(share @ (away * away)), groups)
+    away *= away
+    return standard_from(mean, array_namespace(F).sqrt(share @ away), groups)
 
 
 def standard_from(mean: Array, deviation: Array, groups: Groups) -> Standard:
@@ -45,7 +46,9 @@ def standard_from(mean: Array, deviation: Array, groups: Groups) -> Standard:
 
 def standardise(F: Array, standard: Standard) -> Array:
     """(F − mean)·gain."""
-    return (F - standard.mean) * standard.gain
+    away = F - standard.mean
+    away *= standard.gain
+    return away
 
 
 def standardise_back(F: Array, A: Array, dA: Array, share: Array, standard: Standard) -> Array:

@@ -11,8 +11,8 @@ step of L-BFGS on the spheres and on log t, made shorter until L falls: it never
 
 | here    | shape            |                                                        |
 |---------|------------------|--------------------------------------------------------|
-| `Q`     | (d, rows, b, columns) | windows of a chunk of b images, places by row and column |
-| `R`     | (m, rows, b, columns) | responses                                              |
+| `Q`     | (rows, d, b, columns) | windows of a chunk of b images, places by row and column |
+| `R`     | (rows, m, b, columns) | responses                                              |
 | `F`     | (n, 2·m·cells)   | features, ordered by sign, atom, cell                  |
 """
 
@@ -28,12 +28,14 @@ from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import Rows, loss_and_gradient
 from dcadl.ops.maps import (
     Front,
+    by_band,
     respond,
+    responses_by_band,
     scaled_windows,
     split_averages,
     split_averages_back,
+    strips,
     window_scales,
-    windows,
 )
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
@@ -44,6 +46,7 @@ MEMORY = 12  # pairs that L-BFGS keeps
 FIRST_MOVE = 0.2  # length of the first step of an atom, in units of its own
 MOST_HALVINGS = 8
 MAP_BYTES = 3_000_000  # of windows and maps of a chunk
+BAND_BYTES = 2_500_000  # of strips and maps of a band, of a chunk
 LOG_T = (-15.0, 5.0)  # what log t stays within
 ENOUGH = 1e-4  # share of the decrease that the slope promises
 
@@ -65,7 +68,7 @@ class Atoms(NamedTuple):
 class Problem(NamedTuple):
     """What stays fixed while we iterate."""
 
-    windows: Sequence[Array]  # Q of each chunk of images, (d, rows, b, columns)
+    windows: Sequence[Array]  # Q of each chunk of images, (rows, d, b, columns)
     walk: Walk
     model: Model
     Y: Array  # (n, C) labels less their weighted mean, rows times the root of their weight
@@ -132,14 +135,22 @@ def map_slices(X: Array, grid: Grid, m: int) -> list[slice]:
     return chunk_slices(X, grid, MAP_BYTES * grid.d // (grid.d + m), smallest=1)
 
 
+def feature_slices(X: Array, model: Model, m: int) -> list[slice]:
+    """The same where only strips, and maps of a band with what is made of them, are there at once."""
+    grid, pyramid = model.front.grid, model.pyramid
+    tallest = max(rows.stop - rows.start for rows in pyramid.row_slices())
+    values = (grid.image[0] * grid.d // grid.patch[0] + 2 * m * tallest) * grid.counts[1]
+    return chunk_slices(X, grid, BAND_BYTES * grid.p * grid.d // values, smallest=1)
+
+
 def features(X: Array, model: Model, filters: Array, t: Array) -> Array:
     """Features of a chunk of images, one row each, under the filter bank Φ."""
-    if filters.shape[0] >= model.front.grid.d:
-        return by_image(split_averages(respond(filters, scaled_windows(X, model.front)), t, model.pyramid))
-    P = windows(X, model.front.grid)
-    R = respond(filters, P)
-    R *= window_scales(X, P, model.front)  # maps are fewer than values of a window
-    return by_image(split_averages(R, t, model.pyramid))
+    front, pyramid = model
+    S = strips(X, front.grid)
+    scale = window_scales(X, S, front)
+    scale = None if scale is None else scale[:, None, :, :]
+    bands = responses_by_band(filters, S, scale, front.grid, pyramid)
+    return by_image(split_averages(bands, t, pyramid))
 
 
 def groups_of(pyramid: Pyramid, m: int) -> Groups:
@@ -170,7 +181,8 @@ def _forward(problem: Problem, Phi: Array, t: Array) -> tuple[Sequence[Array], l
 
     def visit(Q: Array) -> tuple[Array, tuple[list[Array]]]:
         R = respond(Phi, Q)
-        return R, ([by_image(split_averages(R, t, problem.model.pyramid))],)
+        pyramid = problem.model.pyramid
+        return R, ([by_image(split_averages(by_band(R, pyramid), t, pyramid))],)
 
     responses, (parts,) = problem.walk(visit, problem.windows)
     return responses, parts
@@ -182,12 +194,23 @@ def _backward(problem: Problem, responses: Sequence[Array], dF: Array, t: Array)
     ends = np.cumsum([0, *(Q.shape[2] for Q in problem.windows)]).tolist()
 
     def visit(Q: Array, R: Array, a: int, b: int) -> tuple[None, tuple[Array, Array]]:
-        D = xp.reshape(dF[a:b, :], (b - a, 2, R.shape[0], -1))
+        D = xp.reshape(dF[a:b, :], (b - a, 2, R.shape[1], -1))
         dR, dt = split_averages_back(D, R, t, problem.model.pyramid)
-        return None, (as_float64(xp.reshape(dR, (R.shape[0], -1)) @ xp.reshape(Q, (Q.shape[0], -1)).T), dt)
+        return None, (xp.sum(as_float64(_outer(_flat(dR), _flat(Q))), axis=0), dt)
 
     _, (dPhi, dt) = problem.walk(visit, problem.windows, responses, ends[:-1], ends[1:])
     return dPhi, dt
+
+
+def _outer(A: Array, B: Array) -> Array:
+    """ABᵀ, (rows, m, d): by way of its transpose where that has more rows, which BLAS is faster at."""
+    transpose = array_namespace(A).matrix_transpose
+    return A @ transpose(B) if A.shape[1] >= B.shape[1] else transpose(B @ transpose(A))
+
+
+def _flat(maps: Array) -> Array:
+    """(rows, m, b, columns) → (rows, m, b·columns)."""
+    return array_namespace(maps).reshape(maps, (*maps.shape[:2], -1))
 
 
 def _loss_and_gradient(problem: Problem, F: Array) -> tuple[float, Array]:

@@ -117,7 +117,9 @@ def _rough_lam(F: Array, Y: Array, root: Array, groups: Groups) -> float | None:
 
 def _rows(F: Array, Y: Array, root: Array, total: float, standard: Standard, mean_Y: Array) -> Rows:
     heavy = root[:, None]
-    return Rows(standardise(F, standard) * heavy, (Y - mean_Y) * heavy, root / math.sqrt(total), total)
+    A = standardise(F, standard)
+    A *= heavy
+    return Rows(A, (Y - mean_Y) * heavy, root / math.sqrt(total), total)
 
 
 def _fit(

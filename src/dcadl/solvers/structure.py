@@ -18,7 +18,14 @@ import numpy as np
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
 from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import centred, dual
-from dcadl.ops.maps import Front, inverse_contrast, inverse_whitened, respond, split_averages, windows
+from dcadl.ops.maps import (
+    Front,
+    inverse_contrast,
+    inverse_whitened,
+    responses_by_band,
+    split_averages,
+    strips,
+)
 from dcadl.ops.patches import Grid, centred_rows, patch_table
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.softmax import least_log_loss
@@ -156,31 +163,37 @@ def _unit(U: np.ndarray) -> np.ndarray:
 def _features(
     images: Sequence[Array], walk: Walk, fronts: Sequence[tuple[Front, Atoms]], union: Pyramid
 ) -> list[Array]:
-    """Features of all images for each front end, windows and contrast shared."""
-    banks = [(front, *bank(front, atoms, images[0])) for front, atoms in fronts]
+    """Features of all images for each front end: strips and contrast shared, all atoms one bank."""
+    xp, grid = array_namespace(images[0]), fronts[0][0].grid
+    banks = [bank(front, atoms, images[0]) for front, atoms in fronts]
+    Phi, t = (xp.concat(list(parts), axis=0) for parts in zip(*banks))
 
-    def visit(X: Array) -> tuple[None, tuple[list[list[Array]]]]:
-        grid = banks[0][0].grid
-        P = windows(X, grid)
-        contrast = inverse_contrast(X, grid)
-        return None, ([[_seen(P, contrast, *one, union) for one in banks]],)
+    def visit(X: Array) -> tuple[None, tuple[list[Array]]]:
+        S = strips(X, grid)
+        scale = _scales(X, S, [front for front, _ in fronts])
+        return None, ([split_averages(responses_by_band(Phi, S, scale, grid, union), t, union)],)
 
     _, (parts,) = walk(visit, images)
-    return [array_namespace(images[0]).concat([part[i] for part in parts], axis=0) for i in range(len(banks))]
+    averages = xp.concat(parts, axis=0)  # (n, 2, atoms of all, cells)
+    m = averages.shape[2] // len(fronts)
+    return [by_image(averages[:, :, i * m : (i + 1) * m, :]) for i in range(len(fronts))]
+
+
+def _scales(X: Array, S: Array, fronts: Sequence[Front]) -> Array:
+    """Scales of windows under each front end, (rows, front ends, b, columns)."""
+    xp, contrast = array_namespace(X), inverse_contrast(X, fronts[0].grid)
+
+    def scale(front: Front) -> Array:
+        if not front.contrast:
+            return xp.ones_like(contrast)
+        return contrast if front.usual is None else inverse_whitened(S, contrast, front)
+
+    return xp.stack([scale(front) for front in fronts], axis=1)
 
 
 def bank(front: Front, atoms: Atoms, like: Array) -> tuple[Array, Array]:
     """Φ = ΩZC and t, where `like` lives."""
     return sent(atoms.Omega, like) @ front.whitener, sent(atoms.t, like)
-
-
-def _seen(P: Array, contrast: Array, front: Front, Phi: Array, t: Array, union: Pyramid) -> Array:
-    scale = contrast if front.contrast else array_namespace(P).ones_like(contrast)
-    if front.usual is not None:
-        scale = inverse_whitened(P, contrast, front.whitener, front.usual)
-    R = respond(Phi, P)
-    R *= scale
-    return by_image(split_averages(R, t, union))
 
 
 def _level_grams(F: Array, labels: Labels, union: Pyramid, m: int) -> dict[int, Array]:

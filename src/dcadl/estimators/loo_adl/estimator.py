@@ -297,7 +297,7 @@ class LOOADL(CodingClassifier):
             small = reduce_images(part, self.image_shape_, self.reduction_)
             return function(loo_adl.features(small, model, filters, t))
 
-        return map_rows(visit, x, self.grid_, loo_adl.map_slices(x, self.grid_, len(self.thresholds_)))
+        return map_rows(visit, x, self.grid_, loo_adl.feature_slices(x, model, len(self.thresholds_)))
 
     def _filters(self) -> np.ndarray:
         return self.atoms_.reshape(len(self.atoms_), -1)

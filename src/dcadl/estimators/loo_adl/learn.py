@@ -19,8 +19,7 @@ from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, d
 from dcadl.estimators.loo_adl.honest import Honest, honest_scores
 from dcadl.estimators.loo_adl.images import Images, walked
 from dcadl.estimators.loo_adl.journal import Journal, note_state, recalled_state
-from dcadl.estimators.loo_adl.structures import Candidates
-from dcadl.ops.patches import Grid
+from dcadl.estimators.loo_adl.structures import Candidates, thinned
 from dcadl.ops.pool import Pyramid
 from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
@@ -189,7 +188,7 @@ def _crossed_scores(
     xp = array_namespace(some.X)
 
     def judged(side: int) -> tuple[RidgeFit, tuple[()]]:
-        _, atoms = learn(some.part(half == side), model, first, passes)
+        _, atoms = learn(some.part(half == side), model, first, passes, len(half))
         return ridge_of(some, model, atoms, lam, half != side), ()
 
     with walker(some.X, [slice(0), slice(0)]) as walk:  # side by side
@@ -199,10 +198,15 @@ def _crossed_scores(
     return scores, math.sqrt(sides[0].lam * sides[1].lam)
 
 
-def learn(some: Subset, model: Model, first: Atoms, passes: Passes) -> tuple[Result, Atoms]:
-    """Passes of the solver over these images; where they are many, thinned places and a coarse pyramid do."""
+def learn(
+    some: Subset, model: Model, first: Atoms, passes: Passes, whole: int | None = None
+) -> tuple[Result, Atoms]:
+    """Passes of the solver over these images; where they are many, thinned places and a coarse pyramid do.
+
+    Half of `whole` images is learned from at the places of the whole.
+    """
     n = some.X.shape[0]
-    grid = thinned(model.front.grid, n, _most_places(model.front.grid.d, len(first.t), passes.limit))
+    grid = thinned(model.front.grid, whole or n, _most_places(model.front.grid.d, len(first.t), passes.limit))
     levels = model.pyramid.levels if n <= FEW_IMAGES else LEARNING_POOL
     thin = Model(model.front._replace(grid=grid), Pyramid(grid.counts, levels))
     lam = ridge_of(some, thin, first).lam
@@ -245,18 +249,8 @@ def ridge_of(
 def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
     """Features of images on the backend, one row each."""
     (filters, t), grid = bank(model.front, atoms, X), model.front.grid
-    slices = loo_adl.map_slices(X, grid, len(atoms.t))
+    slices = loo_adl.feature_slices(X, model, len(atoms.t))
     return map_rows(lambda rows: loo_adl.features(rows, model, filters, t), X, grid, slices)
-
-
-def thinned(grid: Grid, n: int, most: int) -> Grid:
-    """The grid with the least step that keeps n images within so many places; averages change little."""
-    step = 1
-    while (thin := grid._replace(stride=(grid.stride[0] * step, grid.stride[1] * step))).p * n > most:
-        if thin.p == 1:
-            break
-        step += 1
-    return thin
 
 
 def last_ridge(

@@ -62,6 +62,16 @@ def usual_atoms(n: int, cells: int) -> int:
     return ATOMS if n < MANY_IMAGES else min(ATOMS_OF_MANY, max(ATOMS, MOST_FEATURES // (2 * cells)))
 
 
+def thinned(grid: Grid, n: int, most: int) -> Grid:
+    """The grid with the least step that keeps n images within so many places; averages change little."""
+    step = 1
+    while (thin := grid._replace(stride=(grid.stride[0] * step, grid.stride[1] * step))).p * n > most:
+        if thin.p == 1:
+            break
+        step += 1
+    return thin
+
+
 def check_levels(pool: Any) -> None:
     """Refuse what is not one or more sides of grids."""
     if not isinstance(pool, tuple | list) or not pool or len(pool) > MOST_CELLS:
