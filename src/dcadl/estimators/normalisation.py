@@ -10,7 +10,7 @@ from dcadl.solvers.code_ridge import Code, leave_one_out_error
 from dcadl.solvers.walk import Chunk, Walk
 
 CANDIDATES = ("patch", "centred", "image")
-JUDGES = 512  # images left out in turn, about
+JUDGES = 640  # images left out in turn, at most
 
 Opened = AbstractContextManager[tuple[Sequence[Chunk], Walk]]
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, send
-from dcadl.estimators.base import gaussian_atoms
 from dcadl.estimators.normalisation import Opened, chosen
 from dcadl.estimators.validation import class_numbers, fit_rows, grid_of, sample_weights
 from dcadl.ops.codes import by_patch, code_responses, shrunk
@@ -61,9 +60,14 @@ def images_in_memory(model: DCADL, X: Any, y: Any, sample_weight: Any) -> Traini
 
 
 def normalisation(model: DCADL, grid: Grid, dtype: Any, opened: Callable[[str | None], Opened]) -> str | None:
-    """What `normalize` says, or for "auto" what suits random atoms best, the same whatever the seed."""
-    Omega = send(gaussian_atoms(model.n_atoms, grid.d, 0).astype(dtype), model.backend)
-    return chosen(model.normalize, grid, opened, unlabelled_codes(model, Omega), model._codes_per_patch())
+    """What `normalize` says, or for "auto" what suits random atoms best, the same whatever the seed.
+
+    They are orthogonal: how alike some of few random atoms are would decide, where two ways are close.
+    """
+    drawn = np.random.default_rng(0).standard_normal((grid.d, min(model.n_atoms, grid.d)))
+    Omega = send(np.linalg.qr(drawn)[0].T.astype(dtype), model.backend)
+    width = len(Omega) * (model._codes_per_patch() // model.n_atoms)
+    return chosen(model.normalize, grid, opened, unlabelled_codes(model, Omega), width)
 
 
 def unlabelled_codes(model: DCADL, Omega: Array) -> Code:
