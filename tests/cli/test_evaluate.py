@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -179,3 +180,19 @@ def test_probabilities_are_judged_too(call, tmp_path, model, folder):
     assert found["coverage"]["accuracy"][-1] == pytest.approx(found["accuracy"])
     assert (tmp_path / "judged.png").stat().st_size > 10_000
     assert "calibration error: " in call("evaluate", model, folder).stdout
+
+
+def test_the_time_is_the_median_of_several_calls(call, model, folder, monkeypatch):
+    predict, calls = dcadl.DCADL.predict, []
+
+    def first_is_slow(self, X):
+        calls.append(1)
+        time.sleep(0.4 if len(calls) == 1 else 0)
+        return predict(self, X)
+
+    monkeypatch.setattr(dcadl.DCADL, "predict", first_is_slow)
+
+    found = json.loads(call("evaluate", model, folder, "--json").stdout)
+
+    assert len(calls) > 2
+    assert found["seconds"] < 0.4

@@ -2,11 +2,15 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dcadl.atomic import temporary_beside
 from dcadl.data import image_folder
 from dcadl.data.folder import list_folder, survey
 
@@ -115,6 +119,17 @@ def test_differing_sizes_need_a_size(pets, draw):
 def test_an_unknown_answer_to_errors_is_refused(pets):
     with pytest.raises(ValueError, match="on_error"):
         image_folder(pets, on_error="ignore")
+
+
+def test_what_a_killed_run_left_beside_a_memmap_is_removed(pets, tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    left = str(temporary_beside(tmp_path / "pixels.npy")).replace(f"-{os.getpid()}-", f"-{process.pid}-")
+    Path(left).write_bytes(b"half of it")
+
+    image_folder(pets, memmap=tmp_path / "pixels.npy")
+
+    assert [path.name for path in tmp_path.glob(".*")] == []
 
 
 def test_a_memory_mapped_folder_equals_one_in_memory(pets, tmp_path):

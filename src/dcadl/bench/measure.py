@@ -67,10 +67,10 @@ def testing_times(model: BaseEstimator, X: np.ndarray) -> dict[str, float]:
     predict_given()
     singles = [X[i : i + 1] for i in range(min(SINGLE_IMAGES, len(X)))]
     with config_context(assume_finite=True):  # the authors' timing includes no checks
-        given_s = _median(predict_given)
+        given_s = median_seconds(predict_given)
     return {
         "test_given_s": given_s / len(X),
-        "test_batch_s": _median(lambda: model.predict(X)) / len(X),
+        "test_batch_s": median_seconds(lambda: model.predict(X)) / len(X),
         "test_single_s": statistics.median(seconds(partial(model.predict, x)) for x in singles),
     }
 
@@ -126,7 +126,7 @@ def _plain_number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _median(call: Callable[[], Any]) -> float:
+def median_seconds(call: Callable[[], Any]) -> float:
     """Of several calls; of those that there is time for, where one takes seconds."""
     times = [seconds(call)]
     while len(times) < BATCH_CALLS and sum(times) < ENOUGH_S:

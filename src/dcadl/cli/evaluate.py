@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from time import perf_counter
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -31,7 +30,7 @@ class Evaluation(NamedTuple):
 
     classes: Any  # (C,) names
     confusion: Any  # (C, C) true class in rows, predicted in columns
-    seconds: float  # of prediction
+    seconds: float  # of prediction; the median of several
     confidence: Any = None  # (n,) probability of each answer, where the model has probabilities
     right: Any = None  # (n,) whether it was right
 
@@ -95,6 +94,7 @@ def evaluate_model(path: Path, data: str, *, skip: bool = False, limits: Limits 
     from sklearn.metrics import confusion_matrix
 
     from dcadl import load
+    from dcadl.bench.measure import median_seconds
 
     model = load(path)
     samples = read_for(model, data, skip=skip, limits=limits)
@@ -103,9 +103,9 @@ def evaluate_model(path: Path, data: str, *, skip: bool = False, limits: Limits 
     strange = sorted(set(samples.y[test]) - set(classes))
     if strange:
         raise ValueError(f"{data} has classes that {path} does not know: {', '.join(strange[:5])}.")
-    start = perf_counter()
-    predicted = model.predict(samples.X[test]).astype(str)
-    seconds = perf_counter() - start
+    found: list[Any] = []
+    seconds = median_seconds(lambda: found.append(model.predict(samples.X[test])))
+    predicted = found[0].astype(str)
     confusion = confusion_matrix(samples.y[test], predicted, labels=classes)
     if not hasattr(model, "predict_proba"):
         return Evaluation(classes, confusion, seconds)

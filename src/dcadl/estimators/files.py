@@ -107,6 +107,10 @@ def opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     if not path.is_file():
         raise ValueError(f"Model file not found: {path}; save one with model.save(...) or `dcadl fit`.")
     try:
+        open(path, "rb").close()  # safetensors calls a file that may not be read one that is not there
+    except OSError as error:
+        raise ValueError(f"Model file cannot be read: {path}: {error.strerror}.") from None
+    try:
         with safe_open(path, framework="numpy") as file:
             yield file, _header_of(file)
     except SafetensorError as error:

@@ -21,6 +21,12 @@ class _WithCallbacks(Protocol):
     ) -> Any: ...
 
 
+class _Predicts(Protocol):
+    """A fitted classifier."""
+
+    def predict(self, X: Any) -> np.ndarray: ...
+
+
 class FitReport:
     """Tells scikit-learn's callbacks of a fit and of each pass in it; they may ask to stop."""
 
@@ -101,7 +107,7 @@ LOOKED_AT = 200  # training images; of fewer than the second number nothing is s
 FEWEST = 20
 
 
-def warn_if_blind(model: Any, X: Any, y: Any = None, *_: Any) -> None:
+def warn_if_blind(model: _Predicts, X: Any, y: Any = None, *_: Any) -> None:
     """Warn where the fit learned nothing: training images of all classes look alike to the model.
 
     Parameters far out of range do that without an error: a threshold or ridge may leave no code but zero.
