@@ -2,7 +2,7 @@
 Constants of LOO-ADL by training images alone: how many atoms, and whether the best structures are compared
 again on more images.
 
-    DCADL_DATA=… python benchmarks/loo_adl_constants.py [SET:IMAGES …] [--atoms 32,64] [--again 400,1400] [--seeds 2]
+    DCADL_DATA=… python benchmarks/loo_adl_constants.py [SET:IMAGES …] [--atoms 32,64] [--again 400,1400]
 
 Takes the first training split of `dcadl bench` (MNIST: its training part), learns from so many of its images
 and asks for the classes of others of them, up to 4000. Test images are not asked. `--again 400,1400` compares
