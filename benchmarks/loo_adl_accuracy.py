@@ -3,13 +3,16 @@ What LOO-ADL gets right: whether it reaches the accuracy it expects, and what ea
 
     DCADL_DATA=… python benchmarks/loo_adl_accuracy.py honesty [SET …] [--seeds 10]
     DCADL_DATA=… python benchmarks/loo_adl_accuracy.py ablations [SET …] [--seeds 3]
+    DCADL_DATA=… python benchmarks/loo_adl_accuracy.py learning [SET …] [--seeds 10]
     python benchmarks/loo_adl_accuracy.py generated [SET …] [--seeds 3]
     DCADL_DATA=… python benchmarks/loo_adl_accuracy.py filters docs/images/loo-adl-filters.png
 
 `honesty` compares `expected_accuracy_` with the accuracy on the test images of each split, in standard
 errors of their difference, and says how far probabilities are off. `ablations` changes one thing at a time,
-over paired splits. Sets and splits are those of `dcadl bench`. `generated` does what `honesty` does on sets
-made for the purpose (generated.py). `filters` draws learned atoms beside those they started from.
+over paired splits. `learning` says whether eight learned atoms are better than eight unlearned ones, over
+paired splits: p of the paired t-test, and of the one corrected for training sets that overlap. Sets and
+splits are those of `dcadl bench`. `generated` does what `honesty` does on sets made for the purpose
+(generated.py). `filters` draws learned atoms beside those they started from.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from scipy import stats
 
 from dcadl import LOOADL
 from dcadl.bench.datasets import Fold, fold, load_dataset
+from dcadl.bench.report.summary import paired_difference
 from dcadl.deploy.calibration import expected_calibration_error
 from generated import SETS, draw_fold
 from loo_adl_variants import VARIANTS
@@ -32,24 +37,25 @@ from machine import describe
 
 HONESTY = ("digits", "extended_yaleb-5", "extended_yaleb", "mnist-50", "mnist-500", "scene15-80x80")
 ABLATED = ("digits", "extended_yaleb-5", "mnist-50")
+LEARNED = ("digits", "extended_yaleb-5", "mnist-50", "mnist-500", "scene15-80x80")
 MOST_TESTED = 5_000  # images, in ablations
 
 
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["honesty", "ablations", "generated", "filters"])
+    parser.add_argument("what", choices=["honesty", "ablations", "learning", "generated", "filters"])
     parser.add_argument("names", nargs="*", help="data sets; for filters, the file to draw to")
-    parser.add_argument("--seeds", type=int, help="splits; 10 for honesty, else 3")
+    parser.add_argument("--seeds", type=int, help="splits; 10 for honesty and learning, else 3")
     options = parser.parse_args()
     console = Console(width=150)
-    seeds = range(options.seeds or (10 if options.what == "honesty" else 3))
+    seeds = range(options.seeds or (10 if options.what in ("honesty", "learning") else 3))
     try:
         if options.what == "filters":
             return draw_filters(*options.names)
         console.print(describe())
-        table = {"honesty": honesty, "ablations": ablations, "generated": generated}[options.what]
-        console.print(table(options.names, seeds))
+        tables = {"honesty": honesty, "ablations": ablations, "learning": learning, "generated": generated}
+        console.print(tables[options.what](options.names, seeds))
     except (ValueError, FileNotFoundError) as error:
         sys.exit(f"benchmarks/loo_adl_accuracy.py: {error}")
 
@@ -153,6 +159,40 @@ def _accuracies(name: str, seeds: range) -> dict[str, float]:
             sums[variant] += model.score(one.X_test[:MOST_TESTED], one.y_test[:MOST_TESTED]) / len(seeds)
         print(f"  {name}, seed {seed} done", file=sys.stderr, flush=True)
     return sums
+
+
+# --- learning ----------------------------------------------------------------------------------------------
+
+
+def learning(names: list[str], seeds: range) -> Table:
+    """Eight atoms, learned and not, over the same splits."""
+    columns = ("learned %", "not learned %", "difference", "won, lost", "p", "p, corrected")
+    table = _table(f"LOOADL(n_atoms=8), {len(seeds)} splits", *columns)
+    for name in names or LEARNED:
+        found, rows = load_dataset(name), []
+        for seed in seeds:
+            one = fold(found, seed)
+            fits = (_fitted(one, seed, n_atoms=8, learn=learn) for learn in (True, False))
+            pair = [100 * model.score(one.X_test, one.y_test) for model in fits]
+            print(f"  {name}, seed {seed}: {pair[0]:.2f} % learned, {pair[1]:.2f} % not", file=sys.stderr)
+            rows.append({"seed": seed, "pair": pair, "n_test": len(one.y_test), "n_train": len(one.y_train)})
+        table.add_row(name, *_compared_cells(rows))
+    return table
+
+
+def _compared_cells(rows: list[dict[str, Any]]) -> list[str]:
+    first, second = ([{**row, "accuracy": row["pair"][i] / 100} for row in rows] for i in (0, 1))
+    found = paired_difference(first, second)
+    assert found is not None, "two splits at least"
+    learned, plain = np.array([row["pair"] for row in rows]).T
+    return [
+        f"{learned.mean():.2f}",
+        f"{plain.mean():.2f}",
+        f"{found.mean:+.2f} ± {found.error:.2f}",
+        f"{found.wins}, {found.losses}",
+        f"{stats.ttest_rel(learned, plain).pvalue:.2g}",
+        f"{found.p:.2g}",
+    ]
 
 
 # --- filters -----------------------------------------------------------------------------------------------
