@@ -23,12 +23,15 @@ from dcadl.bench.settings import settings
 from dcadl.data import load, split
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.estimator import LOOADL as Estimator
-from dcadl.estimators.loo_adl.structures import thinned
+from dcadl.estimators.loo_adl.structures import Candidates, thinned
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
+from dcadl.solvers.loo_ridge import ROUGHLY
+from dcadl.solvers.structure import LAMS, SAMPLED_WINDOWS
 from machine import best_time, describe, gemm_rate
 
 REPEATS = 3
+NEAR, FAR = 3, 5  # looks that a search for λ takes at least: by halves of a decade, or by decades first
 
 
 def main() -> None:
@@ -73,14 +76,21 @@ def speed() -> Table:
 
 
 def fit_operations(model: Estimator, n: int) -> float:
-    """Operations of the fit that made `model`, n images of 48 × 42 pixels, up to 1600 of them."""
-    wanted = model._candidates(_Shape(model))
-    chosen = sum(_choice(grid, wanted, min(n, learning.CHOICE_IMAGES)) for grid in wanted.grids)
+    """Operations of the fit that made `model` of n images: 500 to 1400, atoms learned and kept.
+
+    Searches for λ count with the fewest looks that they can end with, line searches with one look a pass.
+    What is compared or added without a product counts too: three operations a response and side.
+    """
+    wanted, C = model._candidates(_Shape(model)), len(model.classes_)
+    chosen = sum(_choice(grid, wanted, min(n, learning.CHOICE_IMAGES), C) for grid in wanted.grids)
     m, grid, pyramid = len(model.atoms_), model.grid_, Pyramid(model.grid_.counts, model.pool_)
     D = 2 * m * pyramid.n_cells
-    ridges = 4 * (n * (_response(grid, m) + _pooling(pyramid, m)) + _ridge(n, D, looks=6))
-    halves = 2 * _learning(grid, m, n // 2, model.max_iter // 2 + 1)
-    return chosen + ridges + halves + _learning(grid, m, n, model.n_iter_ + 1)
+    looks = NEAR + 2 * NEAR + 1  # under the first atoms, those of either half, and the last, whose λ is known
+    ridges = 4 * (n * _features(model, grid, pyramid) + _gram(n, D)) + looks * _look(n, D, C)
+    some = min(n, ROUGHLY)  # of every few images: where the first search begins
+    ridges += _gram(some, D) + FAR * _look(some, D, C)
+    halves = 2 * _learning(model, n // 2, n, model.max_iter // 2 + 1)
+    return chosen + _first_atoms(grid.d, m) + ridges + halves + _learning(model, n, n, model.n_iter_ + 1)
 
 
 class _Shape:
@@ -92,9 +102,15 @@ class _Shape:
 
 def predict_operations(model: Estimator) -> float:
     """Operations of one prediction."""
-    pyramid, m = Pyramid(model.grid_.counts, model.pool_), len(model.atoms_)
-    lengths = 2 * model.grid_.p * model.grid_.d**2 if model._usual else 0
-    return lengths + _response(model.grid_, m) + _pooling(pyramid, m) + 2 * model.coef_.size
+    pyramid = Pyramid(model.grid_.counts, model.pool_)
+    return _features(model, model.grid_, pyramid) + 2 * model.coef_.size
+
+
+def _features(model: Estimator, grid: Grid, pyramid: Pyramid) -> float:
+    """One image to its features."""
+    m = len(model.atoms_)
+    lengths = 2 * grid.p * grid.d**2 if model._usual else 0  # ‖ZCx‖ of every window
+    return lengths + _response(grid, m) + _pooling(pyramid, m)
 
 
 def _response(grid: Grid, m: int) -> float:
@@ -102,38 +118,51 @@ def _response(grid: Grid, m: int) -> float:
 
 
 def _pooling(pyramid: Pyramid, m: int) -> float:
-    """Both halves of the split codes: rows to bands, columns to bands, bands to cells."""
+    """Both halves of the split codes: rows added to bands; columns to bands, bands to cells by products."""
     rows, columns = pyramid.counts
     down, across = (len(pyramid.bands(axis)) - 1 for axis in (0, 1))
-    return 2 * m * 2 * down * (rows * columns + columns * across + across * pyramid.n_cells)
+    return 2 * m * (3 * rows * columns + 2 * down * across * (columns + pyramid.n_cells))
 
 
-def _ridge(n: int, D: int, looks: int) -> float:
-    """One Gram matrix, and an inverse for each λ that is looked at, in float64."""
-    k = min(n, D)
-    return n * D * k + looks * 2 * k**3
+def _gram(n: int, D: int) -> float:
+    """The smaller Gram matrix, of which half is computed."""
+    return n * D * min(n, D)
 
 
-def _choice(grid: Grid, wanted: object, n: int) -> float:
+def _look(n: int, D: int, C: int) -> float:
+    """Left-out errors at one λ, solves in float64: the inverse root of n × n, or the inverse of D × D."""
+    if n <= D:
+        return 2 * (2 / 3 * n**3 + 4 * n**2 * C)
+    return 2 * (D**3 + 2 * D**2 * C) + 2 * n * D * (D + C)
+
+
+def _first_atoms(d: int, m: int) -> float:
+    """Twelve passes of k-means over sampled windows, and their second moment, in float64."""
+    return 2 * SAMPLED_WINDOWS * (12 * 4 * m * d + d**2)
+
+
+def _choice(grid: Grid, wanted: Candidates, n: int, C: int) -> float:
     """One window size with all normalisations and pyramids."""
     thin = thinned(grid, n, learning.CHOICE_PLACES)
-    m, hows = learning.CHOICE_ATOMS, len(wanted.normalisations_of(grid))  # type: ignore[attr-defined]
-    pools = wanted.pools  # type: ignore[attr-defined]
+    m, hows, pools = learning.CHOICE_ATOMS, wanted.normalisations_of(grid), wanted.pools
     union = Pyramid(thin.counts, tuple(sorted({g for pool in pools for g in pool})))
-    per_image = 2 * thin.p * thin.d**2 + hows * (_response(thin, m) + _pooling(union, m))
-    grams = hows * n**2 * 2 * m * union.n_cells
-    return n * per_image + grams + hows * len(pools) * 4 * 2 * n**3
+    lengths = 2 * thin.p * thin.d**2 if "whitened" in hows else 0
+    per_image = lengths + len(hows) * (_response(thin, m) + _pooling(union, m))
+    D = 2 * m * union.n_cells
+    looks = len(pools) * len(LAMS) * _look(n, max(n, D), C)  # always by the n × n form
+    return n * per_image + len(hows) * (_first_atoms(thin.d, m) + n**2 * D + looks)
 
 
-def _learning(grid: Grid, m: int, n: int, looks: int) -> float:
-    """Responses and their way back, pooling both ways, and the leave-one-out error with its gradient."""
-    most = min(learning.LEARNING_PLACES, learning.LEARNING_VALUES // grid.d)
-    thin = thinned(grid, n, most)
-    pyramid = Pyramid(thin.counts, learning.LEARNING_POOL)
+def _learning(model: Estimator, n: int, whole: int, looks: int) -> float:
+    """Looks at the error and its gradient of n images, at the places of the whole, after a search for λ."""
+    grid, m, C = model.grid_, len(model.atoms_), len(model.classes_)
+    thin = thinned(grid, whole, min(learning.LEARNING_PLACES, learning.LEARNING_VALUES // grid.d))
+    pyramid = Pyramid(thin.counts, model.pool_ if n <= learning.FEW_IMAGES else learning.LEARNING_POOL)
     D = 2 * m * pyramid.n_cells
-    k = min(n, D)
-    products = 3 * 2 * n * D * k if n > D else 2 * n**2 * D + 2 * n**3
-    return looks * (n * 2 * (_response(thin, m) + _pooling(pyramid, m)) + _ridge(n, D, 1) + products)
+    search = n * _features(model, thin, pyramid) + _gram(n, D) + FAR * _look(n, D, C)
+    back = 2 * n**2 * D + 4 * n**3 if n <= D else 4 * n * D**2 + 2 * D**3 + 8 * n * D * C
+    maps = 2 * n * (_response(thin, m) + _pooling(pyramid, m))  # there and back
+    return search + looks * (maps + _gram(n, D) + _look(n, D, C) + back)
 
 
 if __name__ == "__main__":
