@@ -118,7 +118,7 @@ def test_another_fit_forgets_what_was_known_of_the_first(model, arrays):
 
 @pytest.mark.parametrize(
     "words",
-    [("export", "{model}", "--onnx", "{out}"), ("card", "{model}", "-o", "{out}.md"), ("serve", "{model}")],
+    [("export", "{model}", "--onnx", "{out}"), ("serve", "{model}")],
     ids=lambda words: words[0],
 )
 def test_features_before_a_classifier_are_refused_in_one_line(refused, tmp_path, words):

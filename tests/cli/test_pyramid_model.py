@@ -62,7 +62,7 @@ def test_evaluate_and_info_know_such_a_file(call, model, scenes):
 
 @pytest.mark.parametrize(
     "words",
-    [("explain", "IMAGE"), ("export", "--onnx", "m.onnx"), ("show",), ("card", "-o", "card.md")],
+    [("explain", "IMAGE"), ("export", "--onnx", "m.onnx"), ("show",)],
     ids=lambda w: w[0],
 )
 def test_what_needs_pixels_says_so_in_a_line(refused, model, scenes, words):
@@ -89,3 +89,14 @@ def test_words_that_contradict_the_pyramid_are_refused(refused, scenes, tmp_path
 
 def test_other_features_are_refused(refused, scenes, tmp_path):
     assert "--features must be pyramid" in refused("fit", scenes, "--features", "hog", "-o", tmp_path / "m")
+
+
+def test_a_card_tells_of_the_features_and_measures_the_whole(call, model, scenes, tmp_path):
+    result = call("card", model, "-o", tmp_path / "card.md", "--data", scenes)
+
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "card.md").read_text()
+    assert "pictures of any size" in text
+    assert "| features: n\\_words | 16 |" in text
+    assert "Measured on 18 samples" in text
+    assert "Expected on new samples" in text

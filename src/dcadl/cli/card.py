@@ -23,12 +23,12 @@ def card(
         from dcadl.atomic import write_atomically
         from dcadl.deploy.card import as_html, measure
         from dcadl.deploy.card import card as write
-        from dcadl.model_files import load_classifier
+        from dcadl.model_files import load
 
         if output.suffix not in (".md", ".html"):
             raise ValueError(f"--output must end in .md or .html; got {output.name}.")
         refuse_overwrites({"--output": output}, {"MODEL": model})
-        loaded = load_classifier(model)
+        loaded = load(model)
         measured = None
         if data is not None:
             samples = read_for(loaded, data)

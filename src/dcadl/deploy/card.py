@@ -13,9 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dcadl import __version__
 from dcadl.deploy.calibration import expected_calibration_error
-from dcadl.deploy.operations import Program
 from dcadl.deploy.translate import facts_of, operations_of
 from dcadl.deploy.web_page import atoms_of
+from dcadl.model_files import AnyModel, classifier_of, features_of
 from dcadl.ops.softmax import softmax
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Measured(NamedTuple):
     confused: list[tuple[str, str, int]]  # true class, answer, how often
 
 
-def measure(model: Classifier, X: Any, y: Any, data: str) -> Measured:
+def measure(model: AnyModel, X: Any, y: Any, data: str) -> Measured:
     """Accuracy, calibration error and the classes most often taken for one another."""
     y, found = np.asarray(y), np.asarray(model.predict(X))
     pairs, counts = np.unique(
@@ -49,14 +49,14 @@ def measure(model: Classifier, X: Any, y: Any, data: str) -> Measured:
 
 
 def card(
-    model: Classifier, name: str, *, size: int, measured: Measured | None = None, licence: str | None = None
+    model: AnyModel, name: str, *, size: int, measured: Measured | None = None, licence: str | None = None
 ) -> str:
     """
     The model card in Markdown.
 
     Parameters
     ----------
-    model : a fitted classifier of this package
+    model : a fitted classifier of this package, or a Pipeline of SpatialPyramid and one
     name : the card's heading
     size : bytes of the model file
     measured : what `measure` found, or None
@@ -70,27 +70,25 @@ def card(
         lstrip_blocks=True,
         finalize=_text,
     )
-    try:
-        program: Program | None = operations_of(model)
-    except ValueError:
-        program = None
-    facts = facts_of(model)
+    classifier, facts = classifier_of(model), facts_of(classifier_of(model))
+    training = facts.get("training", {})
     return environment.get_template("card.md").render(
         name=name,
         version=__version__,
         method=facts["method"],
-        summary=(type(model).__doc__ or "").strip().partition("\n")[0],
-        classes=[str(label) for label in model.classes_],
-        shape=" × ".join(map(str, model.image_shape_)),
-        pictures=len(model.image_shape_) > 1,
-        parameters={name: _with_choice(model, name, value) for name, value in facts["parameters"].items()},
+        summary=(type(classifier).__doc__ or "").strip().partition("\n")[0],
+        classes=[str(label) for label in classifier.classes_],
+        shape=" × ".join(map(str, classifier.image_shape_)),
+        pictures=features_of(model) is None and len(classifier.image_shape_) > 1,
+        longest=getattr(features_of(model), "max_side", None),
+        parameters=_parameters(model),
         calibrated=facts["calibrated"],
-        training=_training(facts.get("training", {})),
-        expected=getattr(model, "expected_accuracy_", None),
+        training=_training(training),
+        expected=getattr(classifier, "expected_accuracy_", training.get("cross_validated_accuracy")),
         measured=measured,
         numbers=_numbers(model),
         size=size,
-        atoms=None if program is None else _Raw(_atoms_picture(program)),
+        atoms=_Raw(_atoms_picture(model)),
         licence=licence,
     )
 
@@ -116,13 +114,13 @@ def _text(value: Any) -> Any:
     return "".join(f"\\{c}" if c in "\\`*_[]<>#|&!~" else c for c in one_line)
 
 
-def _confidence(model: Classifier, X: Any) -> np.ndarray:
+def _confidence(model: AnyModel, X: Any) -> np.ndarray:
     """The share that a model gives its answer."""
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X)).max(axis=1)
     scores = np.asarray(model.decision_function(X))
     scores = np.stack([-scores / 2, scores / 2], axis=1) if scores.ndim == 1 else scores
-    return softmax(scores, float(getattr(model, "temperature_", 1.0))).max(axis=1)
+    return softmax(scores, float(getattr(classifier_of(model), "temperature_", 1.0))).max(axis=1)
 
 
 def _training(record: Mapping[str, Any]) -> dict[str, str]:
@@ -140,14 +138,31 @@ def _with_choice(model: Classifier, name: str, value: Any) -> str:
     return f"{value}: {chosen}" if value == "auto" and chosen != value else str(value)
 
 
-def _numbers(model: Classifier) -> int:
-    return sum(value.size for name in model._saved().arrays if (value := getattr(model, name)) is not None)
+def _parameters(model: AnyModel) -> dict[str, str]:
+    """Of the classifier, and before it of what makes its features."""
+    features, classifier = features_of(model), classifier_of(model)
+    made = {} if features is None else {f"features: {k}": str(v) for k, v in features.contents()[0].items()}
+    given = facts_of(classifier)["parameters"]
+    return made | {name: _with_choice(classifier, name, value) for name, value in given.items()}
 
 
-def _atoms_picture(program: Program) -> str:
+def _numbers(model: AnyModel) -> int:
+    features, classifier = features_of(model), classifier_of(model)
+    learned = {} if features is None else features.contents()[1]
+    kept = [getattr(classifier, name) for name in classifier._saved().arrays]
+    return sum(value.size for value in (*kept, *learned.values()) if value is not None)
+
+
+def _atoms_picture(model: AnyModel) -> str:
     """The filters as a picture inside the text; empty where there are none to see."""
     from PIL import Image
 
+    try:
+        program = operations_of(model) if features_of(model) is None else None
+    except ValueError:
+        program = None
+    if program is None:
+        return ""
     atoms = atoms_of(program)
     m, h, w, c = atoms.shape
     if m == 0 or min(h, w) < 2:
