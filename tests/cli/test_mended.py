@@ -13,9 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dcadl import DCADL, LOOADL
 from dcadl.cli.summary import idle_atoms
-from dcadl.estimators.fit_report import warn_if_not_converged
+from dcadl.estimators.fitting import Result, warn_if_not_converged
 from dcadl.plot import canvas
-from dcadl.solvers.loop import Result
 
 WORDS = ("--method", "dcadl", "--patch", 6, "--atoms", 4, "--no-probabilities")
 

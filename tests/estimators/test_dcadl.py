@@ -316,7 +316,7 @@ def test_bad_weights_are_refused(digits, weight, message):
 @pytest.mark.parametrize("init", ["gaussian", "pca"])
 def test_a_few_long_vectors_are_fitted_in_their_span_to_the_same_model(digits, monkeypatch, init):
     """Fifty vectors of 64 values: by coordinates in their span, or as on disk, by all values."""
-    monkeypatch.setattr("dcadl.estimators.dcadl.training.LONG", 1)
+    monkeypatch.setattr("dcadl.estimators.validation.LONG", 1)
     X, y = digits[0][:50].reshape(50, -1), digits[1][:50]
     setting = {"n_atoms": 6, "patch_shape": None, "max_iter": 4, "tol": 0, "random_state": 0, "init": init}
     in_span = DCADL(**setting).fit(X, y)

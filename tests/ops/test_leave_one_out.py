@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.ops.leave_one_out import Rows, coefficients, gram, left_out, loss, loss_and_gradient, uses_dual
+from dcadl.ops.leave_one_out import loss_and_gradient
+from dcadl.ops.ridge import Rows, coefficients, gram, left_out, loss, uses_dual
 
 SHAPES = pytest.mark.parametrize("shape", [(12, 30), (30, 12)], ids=["dual", "primal"])
 LAM = 0.07

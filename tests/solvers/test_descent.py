@@ -158,20 +158,17 @@ def test_float32_descends_too_and_lands_where_float64_does(rng):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_preconditioner_inverts_codes_that_are_a_product_of_patches_and_atoms(
-    xp, rng, monkeypatch, weighted
-):
+def test_the_preconditioner_inverts_codes_that_are_a_product_of_patches_and_atoms(xp, rng, weighted):
     """Over all pairs of these patch and atom patterns, ŨŨᵀ is S⊗T / tr S exactly."""
-    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: False)
     p, m, C = 3, 4, 3
     over_patches, over_atoms = rng.standard_normal((5, p)), rng.standard_normal((6, m))
     U = np.einsum("ak,bi->abki", over_patches, over_atoms).reshape(30, p, m)
     weight = np.full(30, 2.0) if weighted else None
     R = rng.standard_normal((p * m, C))
     chunks = chunks_of(xp, np.zeros((30, p, m)), np.zeros((30, C)), 30, weight)
-    problem = descent.Problem(chunks, SerialWalk(), *LAMS, False, None, None)
 
-    found = descent._preconditioner(problem, [xp.asarray(U)], p * m, C)
+    _, (S, T) = SerialWalk()(descent._marginals, chunks, [xp.asarray(U)])
+    found = kronecker_preconditioner(S, T, LAMS[1], LAMS[2])
 
     rows = U.reshape(30, -1) * (np.sqrt(2) if weighted else 1)
     exact = np.linalg.solve(LAMS[1] * rows.T @ rows + LAMS[2] * np.eye(p * m), R)
@@ -229,7 +226,7 @@ def test_without_a_ridge_the_classifier_is_least_squares(rng):
     problem = descent.Problem(chunks_of(np, U, Y, 200), SerialWalk(), 0.0, 0.5, 0.0, 0.1, False, None, None)
     target = 0.5 * U.reshape(200, -1).T @ Y
 
-    W = descent._first_classifier(problem, [U], target, None)
+    W, _ = descent._lower_classifier(problem, [U], np.zeros((3, 6)), target, None, 1, 0.0)
 
     exact = np.linalg.lstsq(U.reshape(200, -1), Y, rcond=None)[0].T
     np.testing.assert_allclose(W * scale, exact * scale, atol=1e-6 * np.abs(exact * scale).max())
@@ -240,7 +237,8 @@ def test_without_a_ridge_a_classifier_of_dependent_codes_stays_small(rng):
     Y = rng.standard_normal((50, 2))
     problem = descent.Problem(chunks_of(np, U, Y, 50), SerialWalk(), 0.0, 1.0, 0.0, 0.1, False, None, None)
 
-    W = descent._first_classifier(problem, [U], U.reshape(50, -1).T @ Y, None)
+    target = U.reshape(50, -1).T @ Y
+    W, _ = descent._lower_classifier(problem, [U], np.zeros((2, 8)), target, None, 1, 0.0)
 
     least = np.linalg.lstsq(U.reshape(50, -1), Y, rcond=1e-10)[0].T
     assert np.linalg.norm(W) < 2 * np.linalg.norm(least)

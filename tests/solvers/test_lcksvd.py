@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
+from dcadl.estimators.fitting import last_value
 from dcadl.ops.patches import unit_rows
 from dcadl.solvers import lcksvd
-from dcadl.solvers.loop import last_value
 from dcadl.solvers.walk import SerialWalk
 
 ALPHA, BETA, T = 0.3, 0.2, 4

@@ -10,6 +10,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from dcadl.arrays import Array, import_torch
@@ -43,19 +44,20 @@ class GraphRunner:
         return self._graphs[kind](number, *arrays)
 
 
-def on_two_streams(one: Callable[[], Arrays], other: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
-    """Both results; in a graph noted as independent, so that kernels of both run at the same time."""
-    side = _CAPTURE.side_stream if _CAPTURE.active else None
-    if side is None:
-        return one(), other()
-    torch = import_torch()
+@contextmanager
+def on_side_stream() -> Iterator[Callable[[], None]]:
+    """What is launched inside runs beside what comes after it, until the function it gives is called.
+
+    That is noted in a graph; without one, kernels run one after the other.
+    """
+    if not _CAPTURE.active:
+        yield lambda: None
+        return
+    torch, side = import_torch(), _CAPTURE.side_stream
     here = torch.cuda.current_stream()
     side.wait_stream(here)
     with torch.cuda.stream(side):
-        second = other()
-    first = one()
-    here.wait_stream(side)
-    return first, second
+        yield partial(here.wait_stream, side)
 
 
 def _on_cuda(x: Any) -> bool:

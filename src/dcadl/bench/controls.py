@@ -14,11 +14,10 @@ from sklearn.preprocessing import StandardScaler
 
 from dcadl.bench.outsiders import SHARES
 from dcadl.bench.searched import SearchedClassifier, rbf_scale
-from dcadl.estimators.normalisation import candidates
 from dcadl.ops.codes import by_image, by_patch, respond, soft_threshold
 from dcadl.ops.patches import normalised_patches, patch_grid
 from dcadl.ops.ridge import from_contrasts, to_contrasts
-from dcadl.solvers.code_ridge import CodeRidge, code_ridge
+from dcadl.solvers.code_ridge import CodeRidge, candidates, code_ridge
 from dcadl.solvers.walk import chunked
 
 PENALTIES = [1e-4, 1e-3, 1e-2, 0.1, 1.0]

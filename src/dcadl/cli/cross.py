@@ -47,7 +47,7 @@ def _by_folds(model: AnyModel, X: Any, y: Any, folds: int, seed: int) -> Judged:
     from sklearn.model_selection import StratifiedKFold
 
     from dcadl.estimators.probabilities import left_out_scores
-    from dcadl.ops.softmax import best_temperature
+    from dcadl.ops.ridge import best_temperature
 
     with progress_bar() as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself has said what there is to say

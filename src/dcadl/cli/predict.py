@@ -91,9 +91,8 @@ def _classify(path: Path, files: list[Path], skip: bool, max_pixels: int | None)
 
 def _answers(model: AnyModel, files: list[Path], X: Any) -> Iterator[dict[str, Any]]:
     """The leading class of each picture and the one behind it; probabilities where the model has them."""
-    from dcadl.estimators.probabilities import by_class
+    from dcadl.estimators.probabilities import by_class, softmax
     from dcadl.model_files import classifier_of
-    from dcadl.ops.softmax import softmax
 
     names = [str(c) for c in model.classes_]
     scores = by_class(model.decision_function(X))

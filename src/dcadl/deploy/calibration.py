@@ -8,7 +8,7 @@ import numpy as np
 
 from dcadl.deploy.operations import Program, Softmax
 from dcadl.deploy.reference import run
-from dcadl.ops.softmax import best_temperature
+from dcadl.ops.ridge import best_temperature
 
 BINS = 10
 

@@ -15,8 +15,8 @@ from dcadl import __version__
 from dcadl.deploy.calibration import expected_calibration_error
 from dcadl.deploy.translate import facts_of, operations_of
 from dcadl.deploy.web_page import atoms_of
+from dcadl.estimators.probabilities import softmax
 from dcadl.model_files import AnyModel, classifier_of, features_of
-from dcadl.ops.softmax import softmax
 
 if TYPE_CHECKING:
     from dcadl.estimators.base import Classifier

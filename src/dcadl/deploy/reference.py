@@ -22,10 +22,10 @@ from dcadl.deploy.operations import (
     UnitImage,
     bank_grid,
 )
+from dcadl.estimators.probabilities import softmax
 from dcadl.ops.codes import soft_threshold
 from dcadl.ops.hashing import binary_codes
 from dcadl.ops.patches import patch_table, take_patches, unit_rows
-from dcadl.ops.softmax import softmax
 from dcadl.ops.threshold import hard_threshold
 
 

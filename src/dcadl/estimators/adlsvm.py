@@ -10,8 +10,9 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 
 from dcadl.arrays import Array, check_backend, fetch, send
-from dcadl.estimators.base import CodingClassifier, fitted_array, fitting, gaussian_atoms
+from dcadl.estimators.base import CodingClassifier
 from dcadl.estimators.files import SavedModel
+from dcadl.estimators.fitting import fitted_array, fitting, gaussian_atoms
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import Training, check_number, check_option, training_data
 from dcadl.ops.codes import soft_threshold

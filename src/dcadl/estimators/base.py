@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import (
@@ -13,79 +12,18 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import check_random_state
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dcadl.arrays import Array, array_namespace, fetch, one_blas_thread
 from dcadl.estimators.files import SavedModel, save
-from dcadl.estimators.fit_report import FitReport, warn_if_blind, warn_if_not_converged
-from dcadl.estimators.prediction import coded, finite_scores, in_memory, in_parts, on_backend, shrunken
+from dcadl.estimators.fitting import FitReport, iterate, warn_if_not_converged
+from dcadl.estimators.prediction import finite_scores, in_memory, in_parts, on_backend
 from dcadl.estimators.probabilities import Probabilities
 from dcadl.estimators.validation import Training, open_npy, predict_rows
-from dcadl.ops.codes import by_image, respond
-from dcadl.ops.patches import Grid, responses, unit_rows
-from dcadl.solvers.loop import iterate
+from dcadl.ops.codes import by_image, respond, shrink, split_signs
+from dcadl.ops.patches import Grid, responses
 from dcadl.solvers.walk import map_rows
-
-P = ParamSpec("P")
-Model = TypeVar("Model", bound="Classifier")
-
-
-def fitting(fit: Callable[Concatenate[Model, P], Model]) -> Callable[Concatenate[Model, P], Model]:
-    """Decorates `fit` and `partial_fit`: all or nothing, on one BLAS thread, with scikit-learn's callbacks.
-
-    A fit that fails or is interrupted leaves the model as it was. Some attributes are set before the
-    end whatever we do: scikit-learn's `validate_data` notes the number and names of features first.
-    """
-    with_teardown = with_callbacks(fit)
-
-    @wraps(fit)
-    def all_or_nothing(self: Model, *args: P.args, **kwargs: P.kwargs) -> Model:
-        before = dict(vars(self))
-        for name in ("training_", "temperature_"):  # they tell of the fit before this one
-            self.__dict__.pop(name, None)
-        try:
-            with one_blas_thread():
-                fitted = _with_finite_arrays(with_teardown(self, *args, **kwargs))
-                warn_if_blind(fitted, *args, *kwargs.values())
-                return fitted
-        except BaseException as error:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            if isinstance(error, np.linalg.LinAlgError):
-                raise ValueError(
-                    f"{type(self).__name__} met a matrix that it could not factor ({error}). "
-                    "Raise the ridges, or scale the images to [0, 1]."
-                ) from None
-            raise
-
-    return cast("Callable[Concatenate[Model, P], Model]", all_or_nothing)
-
-
-def _with_finite_arrays(model: Model) -> Model:
-    """The model, unless its fit overflowed."""
-    for name, value in vars(model).items():
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise ValueError(
-                f"{type(model).__name__} overflowed: {name} holds NaN or infinity. "
-                "Scale the images to [0, 1], or raise the ridges."
-            )
-    return model
-
-
-def fitted_array(x: Array, dtype: Any = None) -> np.ndarray:
-    """`x` as a fitted attribute: a NumPy array in C order.
-
-    Model files keep C order. An array kept in another one would be multiplied by other kernels after
-    it was loaded, and the last bits of its products would differ.
-    """
-    return np.ascontiguousarray(fetch(x), dtype=dtype)
-
-
-def gaussian_atoms(m: int, d: int, random_state: Any) -> np.ndarray:
-    """Atoms of unit length in random directions."""
-    return unit_rows(check_random_state(random_state).standard_normal((m, d)))
 
 
 class Classifier(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -263,29 +201,30 @@ class PatchClassifier(CodingClassifier):
     normalize: str | None
     normalize_: str | None
     backend: str
+    codes: str = "signed"
 
     def _scores(self, rows: Array) -> Array:
         """W·τ(ΩX̄) + b; codes live only for their chunk."""
         x, Omega, W, b = on_backend(self.backend, rows, self._Omega(), self.coef_, self.intercept_)
-
         grid, how = self.grid_, self.normalize_
-        return map_rows(
-            lambda part: by_image(self._encoded(responses(part, grid, how, Omega))) @ W.T + b, x, grid
-        )
+        return map_rows(lambda part: self._encoded(responses(part, grid, how, Omega)) @ W.T + b, x, grid)
 
     def _patch_scores(self, P: Array) -> Array:
         """The same of patches that are normalised already, (n, p, d)."""
         x, Omega, W, b = on_backend(self.backend, P, self._Omega(), self.coef_, self.intercept_)
-        return by_image(self._encoded(respond(x, Omega))) @ W.T + b
+        return self._encoded(respond(x, Omega)) @ W.T + b
 
     def _codes(self, rows: Array) -> np.ndarray:
         """Patch first, then atom."""
         x, Omega = on_backend(self.backend, rows, self._Omega())
-        return fetch(coded(x, self.grid_, self.normalize_, Omega, self._encoded))
+        grid, how = self.grid_, self.normalize_
+        return fetch(map_rows(lambda part: self._encoded(responses(part, grid, how, Omega)), x, grid))
 
-    def _encoded(self, responses: Array) -> Array:
-        """Codes of responses, in their place."""
-        return shrunken(responses, self._threshold())
+    def _encoded(self, A: Array) -> Array:
+        """Codes τ(A) of responses, one row per image: no label information enters them. A is overwritten."""
+        split, threshold = self.codes == "split", self._threshold()
+        A = split_signs(A) if split else A
+        return by_image(shrink(A, threshold, split) if threshold > 0 else A)
 
     def _threshold(self) -> float:
         """What codes are shrunk by."""

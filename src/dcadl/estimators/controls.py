@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 from dcadl.arrays import Array, check_backend, fetch, send
-from dcadl.estimators.base import Classifier, PatchClassifier, fitted_array, fitting, gaussian_atoms
-from dcadl.estimators.files import SavedModel
-from dcadl.estimators.normalisation import chosen, normalisation_value
+from dcadl.estimators.base import Classifier, PatchClassifier
+from dcadl.estimators.files import SavedModel, normalisation_value
+from dcadl.estimators.fitting import fitted_array, fitting, gaussian_atoms
 from dcadl.estimators.prediction import on_backend
-from dcadl.estimators.probabilities import temperature_left_out
 from dcadl.estimators.validation import (
     check_number,
     check_ridge,
@@ -21,10 +20,10 @@ from dcadl.estimators.validation import (
     training_data,
 )
 from dcadl.ops.codes import by_image, respond, soft_threshold
-from dcadl.ops.patches import Grid, atom_shape
+from dcadl.ops.patches import Grid, atom_shape, normalised_patches
 from dcadl.ops.ridge import from_contrasts, to_contrasts
-from dcadl.solvers.code_ridge import Code, code_ridge
-from dcadl.solvers.walk import chunked, map_patches
+from dcadl.solvers.code_ridge import Code, chosen_normalisation, code_ridge, temperature_left_out
+from dcadl.solvers.walk import chunked, map_rows
 
 
 class PatchRidge(Classifier):
@@ -76,7 +75,8 @@ class PatchRidge(Classifier):
         return self
 
     def _scores(self, rows: Array) -> Array:
-        return map_patches(self._patch_scores, send(rows, self.backend), self.grid_, self.normalize_)
+        x, grid, how = send(rows, self.backend), self.grid_, self.normalize_
+        return map_rows(lambda part: self._patch_scores(normalised_patches(part, grid, how)), x, grid)
 
     def _patch_scores(self, P: Array) -> Array:
         x, W, b = on_backend(self.backend, P, self.coef_, self.intercept_)
@@ -179,7 +179,7 @@ def _fit_ridge(
     x, T, s = (None if a is None else send(a, model.backend) for a in sent)
     lam = None if isinstance(model.lam, str) else float(model.lam)
     opened = partial(chunked, x, T, s, grid)
-    how = chosen(model.normalize, grid, opened, code, width)
+    how = chosen_normalisation(model.normalize, grid, opened, code, width)
     with opened(how) as (chunks, walk):
         found = code_ridge(chunks, walk, code, grid.p * width, lam)
     model.classes_, model.image_shape_, model.grid_ = classes, shape, grid

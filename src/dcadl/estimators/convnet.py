@@ -10,13 +10,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dcadl.arrays import Array, check_backend, fetch, import_torch, send
-from dcadl.estimators.base import Classifier, fitted_array, fitting
+from dcadl.estimators.base import Classifier
 from dcadl.estimators.files import SavedModel
+from dcadl.estimators.fitting import fitted_array, fitting
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import Training, check_number, check_option, grid_of, training_data
 from dcadl.ops.patches import NORMALISATIONS, Grid, normalised_patches
 from dcadl.solvers import convnet
-from dcadl.solvers.walk import map_patches
+from dcadl.solvers.walk import map_rows
 
 
 class ConvNet(Classifier):
@@ -161,7 +162,8 @@ class ConvNet(Classifier):
         self.objective_ = np.asarray(state.trace)
 
     def _scores(self, rows: Array) -> Array:
-        return map_patches(self._patch_scores, rows, self.grid_, self.normalize_)
+        grid, how = self.grid_, self.normalize_
+        return map_rows(lambda part: self._patch_scores(normalised_patches(part, grid, how)), rows, grid)
 
     def _patch_scores(self, P: Array) -> np.ndarray:
         x, *weights = on_backend(self.backend, P, *self._weights())

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.metrics import pairwise_distances_chunked
 
 from dcadl.arrays import Array, check_backend, fetch, send
-from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
+from dcadl.estimators.base import CodingClassifier
 from dcadl.estimators.files import SavedModel
+from dcadl.estimators.fitting import fitted_array, fitting
 from dcadl.estimators.loaded import check_class_numbers
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import Training, check_flag, check_number, training_data

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dcadl.arrays import Array, check_backend, send
-from dcadl.estimators.base import Classifier, fitted_array, fitting, gaussian_atoms
+from dcadl.estimators.base import Classifier
 from dcadl.estimators.files import SavedModel
+from dcadl.estimators.fitting import fitted_array, fitting, gaussian_atoms
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import Training, check_number, training_data
 from dcadl.ops.patches import unit_rows

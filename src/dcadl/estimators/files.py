@@ -226,3 +226,8 @@ def _unplain(name: str, value: Any) -> Any:
 
 def _tuples(value: Any) -> Any:
     return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+
+
+def normalisation_value(normalize: str | None) -> tuple[str, ...]:
+    """What a model file must hold beside the parameters: the choice, where there was one."""
+    return ("normalize_",) if normalize == "auto" else ()

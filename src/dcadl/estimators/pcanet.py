@@ -10,9 +10,9 @@ from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from dcadl.arrays import Array
-from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
+from dcadl.estimators.base import CodingClassifier
 from dcadl.estimators.files import SavedModel
-from dcadl.estimators.fit_report import FitReport
+from dcadl.estimators.fitting import FitReport, fitted_array, fitting
 from dcadl.estimators.validation import check_number, check_option, training_data
 from dcadl.ops.patches import Grid, atom_shape, patch_grid
 from dcadl.solvers.pcanet import Stage, histograms, learn_stage

@@ -1,4 +1,4 @@
-"""What predictions share: the way to a backend, codes of patches, and data that is not loaded."""
+"""What predictions share: the way to a backend, scores of given patches, and data that is not loaded."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from scipy import sparse
 
 from dcadl.arrays import Array, array_namespace, send
 from dcadl.estimators.validation import is_dask, on_disk
-from dcadl.ops.codes import by_image, shrink
-from dcadl.ops.patches import Grid, responses
+from dcadl.ops.patches import Grid
 from dcadl.solvers.walk import map_rows
 
 PART_BYTES = 64_000_000  # pixels that a prediction on unloaded data reads at once
@@ -22,20 +21,6 @@ def on_backend(backend: str, X: Array, *fitted: np.ndarray) -> tuple[Array, ...]
     sent = send(X, backend)
     xp = array_namespace(sent)
     return sent, *(xp.astype(send(a, backend), sent.dtype, copy=False) for a in fitted)
-
-
-def coded(X: Array, grid: Grid, how: str | None, Omega: Array, encode: Callable[[Array], Array]) -> Array:
-    """Test-time codes τ(ΩX̄), one row per image: no label information enters them."""
-
-    def code(part: Array) -> Array:
-        return by_image(encode(responses(part, grid, how, Omega)))
-
-    return map_rows(code, X, grid)
-
-
-def shrunken(codes: Array, threshold: float) -> Array:
-    """τ(codes), in their place; nothing is done for a threshold of 0."""
-    return shrink(codes, threshold) if threshold > 0 else codes
 
 
 def finite_scores(scores: Array) -> Array:

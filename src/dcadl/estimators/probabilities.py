@@ -12,9 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from dcadl.estimators.prediction import in_memory, in_parts
 from dcadl.estimators.validation import open_npy
-from dcadl.ops.ridge import from_contrasts
-from dcadl.ops.softmax import best_temperature, softmax
-from dcadl.solvers.code_ridge import CodeRidge
+from dcadl.ops.ridge import best_temperature
 
 
 class Probabilities:
@@ -76,14 +74,13 @@ def left_out_scores(model: Probabilities, X: Any, y: Any, cv: Any) -> np.ndarray
     return by_class(cross_val_predict(clone(model), X, y, cv=cv, method="decision_function"))
 
 
-def temperature_left_out(found: CodeRidge, intercept: np.ndarray) -> float:
-    """The temperature by what a ridge classifier says of training images left out."""
-    scores, labels = (from_contrasts(x) + intercept for x in (found.left_out, found.Y))
-    weight = found.weight if found.weight.any() else None
-    return best_temperature(scores, labels.argmax(axis=1), weight)
-
-
 def by_class(scores: Any) -> np.ndarray:
     """A column for each of two classes as well, of the same difference."""
     scores = np.asarray(scores)
     return np.stack([-scores, scores], axis=1) / 2 if scores.ndim == 1 else scores
+
+
+def softmax(scores: np.ndarray, temperature: float) -> np.ndarray:
+    """exp(s/temperature), scaled to sum to one; the largest s is taken off first: nothing overflows."""
+    scaled = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
+    return scaled / scaled.sum(axis=1, keepdims=True)

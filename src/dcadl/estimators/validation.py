@@ -1,11 +1,13 @@
-"""Checks at the door: images to rows, labels to one-hot, weights, and parameters."""
+"""Checks at the door: images to rows or chunks, labels to one-hot, weights, and parameters."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn import get_config
@@ -15,9 +17,17 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from dcadl.arrays import Array, array_namespace, fetch, is_device_array
-from dcadl.ops.patches import NORMALISATIONS, Grid, patch_grid, value_fault
+from dcadl.arrays import Array, array_namespace, fetch, is_device_array, send
+from dcadl.ops.codes import by_patch, encode
+from dcadl.ops.patches import NORMALISATIONS, Grid, normalised_patches, patch_grid, value_fault
+from dcadl.ops.ridge import to_contrasts
+from dcadl.ops.span import span_of
+from dcadl.solvers.code_ridge import LARGEST, Code, Opened, chosen_normalisation
 from dcadl.solvers.sources import StoredImages
+from dcadl.solvers.walk import chunked
+
+if TYPE_CHECKING:
+    from dcadl.estimators.dcadl import DCADL
 
 DTYPES = [np.float32, np.float64]  # anything else, such as 8-bit pixels, becomes float32
 
@@ -25,6 +35,7 @@ WEIGHTS = (1e-10, 1e10)  # least and greatest weight that float32 can add to oth
 NUMBERS = (1e-30, 1e30)  # least and greatest parameter that is not 0
 
 LIBRARIES = ("h5py", "zarr")  # of arrays on disk
+LONG = 1024  # values of a patch below which a matrix of their square is cheap
 
 
 class Training(NamedTuple):
@@ -42,6 +53,53 @@ def training_data(estimator: BaseEstimator, X: Any, y: Any) -> Training:
     rows, y, shape = fit_rows(estimator, open_npy(X), y)
     classes, Y = one_hot(y, rows.dtype)
     return Training(rows, y, Y, classes, shape)
+
+
+class TrainingSet(NamedTuple):
+    """Checked data: what a model keeps of them, and a way to the chunks that a solver walks over."""
+
+    classes: np.ndarray  # (C,)
+    intercept: np.ndarray  # (C,) the share of each class, taken out of the labels
+    image_shape: tuple[int, ...]
+    grid: Grid
+    normalize: str | None
+    dtype: Any
+    y: np.ndarray  # (n,) labels as given; empty where they stay on a cluster
+    weight: np.ndarray | None  # (n,)
+    open: Callable[[], Opened]
+    largest: int = LARGEST  # rows of a matrix that there is room to factor
+    basis: np.ndarray | None = None  # (d, r) what patches and atoms are coordinates in, where not of pixels
+
+
+def images_in_memory(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
+    """Training images sent to the backend."""
+    rows, y, shape = fit_rows(model, X, y)
+    grid = grid_of(model, shape)
+    weight = sample_weights(sample_weight, model.class_weight, y, rows.dtype)
+    classes, numbers, intercept = class_numbers(y, weight, rows.dtype)
+    Y = to_contrasts(np.eye(len(classes), dtype=rows.dtype) - intercept)[numbers]
+    X, Y, s = (None if a is None else send(a, model.backend) for a in (rows, Y, weight))
+    code = random_code(model, grid, rows.dtype)
+    how = chosen_normalisation(model.normalize, grid, partial(chunked, X, Y, s, grid), *code)
+    dtype, basis, where = rows.dtype, None, (grid, how)
+    if LONG <= grid.d > len(rows) * grid.p:  # atoms lie in the span of the patches: n·p values long, not d
+        Z, basis = span_of(by_patch(normalised_patches(rows, grid, how)))
+        r = Z.shape[1]
+        X = send(Z.reshape(len(rows), -1), model.backend)
+        where = Grid((1, grid.p * r, 1), (1, r), (1, r)), None
+    open_chunks = partial(chunked, X, Y, s, *where)
+    return TrainingSet(classes, intercept, shape, grid, how, dtype, y, weight, open_chunks, basis=basis)
+
+
+def random_code(model: DCADL, grid: Grid, dtype: Any) -> tuple[Code, int]:
+    """What codes a patch by random atoms, the same whatever the seed, and the number of its codes.
+
+    They are orthogonal: how alike some of few random atoms are would decide, where two ways are close.
+    """
+    drawn = np.random.default_rng(0).standard_normal((grid.d, min(model.n_atoms, grid.d)))
+    Omega = send(np.linalg.qr(drawn)[0].T.astype(dtype), model.backend)
+    width = len(Omega) * (model._codes_per_patch() // model.n_atoms)
+    return partial(encode, Omega, float(model.lam1), model.codes == "split"), width
 
 
 def fit_rows(estimator: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Codes: responses to atoms, shrinkage, the paper's reshapings as views of one array U, and their step.
+"""Codes: responses to atoms, shrinkage, the paper's reshapings as views of one array U; the steps of both.
 
 The codes' block, lines 4-8: min over U of ½‖A − U‖² + λ1‖U‖₁ + ½λ2‖Y − WŨ‖², for each image alone.
 
@@ -12,24 +12,44 @@ steps lower it for certain; where that is too many, plain steps do, each of whic
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, as_float64, device_of, inverse_factor, on_host
+from dcadl.arrays import (
+    Array,
+    array_namespace,
+    as_float64,
+    device_of,
+    inverse_factor,
+    on_host,
+    row_major,
+    spd_solver,
+    tiny,
+)
 from dcadl.ops.floors import ROUNDING_SLACK, SMOOTHNESS_SLACK
-from dcadl.ops.ridge import add_to_diagonal, largest_eigenvalue
+from dcadl.ops.patches import row_norms
+from dcadl.ops.ridge import add_to_diagonal
 
 LONG = 16_384  # rows beyond which a sum over them is taken in runs
 RUN = 1024
 STEPS = 3  # in a pass, where steps are taken: more lower the objective less than they cost
 MAX_STEPS = 16
+NEWTON_STEPS = 10  # from μ = 0 the iteration climbs monotonically and doubles its digits; 8 were ever needed
 FEW, MANY = 0.05, 0.5  # shares of images that reject the closed form: then steps follow it, or replace it
 
 
-def respond(P: Array, Omega: Array) -> Array:
-    """ΩX̄: the response of every patch to every atom, (n, p, d) → (n, p, m)."""
+def respond(P: Array, Omega: Array, split: bool = False) -> Array:
+    """ΩX̄: the response of every patch to every atom, (n, p, d) → (n, p, m); or that split by sign."""
     xp = array_namespace(P)
-    return xp.reshape(by_patch(P) @ Omega.T, (P.shape[0], P.shape[1], Omega.shape[0]))
+    rows = xp.reshape(P, (-1, P.shape[-1]))
+    A = xp.reshape(rows @ Omega.T, (P.shape[0], P.shape[1], Omega.shape[0]))
+    return split_signs(A) if split else A
+
+
+def encode(Omega: Array, lam1: float, split: bool, P: Array) -> Array:
+    """τ_λ1(ΩX̄): codes that know no labels, as those of a new image."""
+    return shrink(respond(P, Omega, split), lam1, split)
 
 
 def soft_threshold(x: Array, a: float) -> Array:
@@ -37,15 +57,10 @@ def soft_threshold(x: Array, a: float) -> Array:
     return x - array_namespace(x).clip(x, -a, a)
 
 
-def shrink(x: Array, a: float) -> Array:
-    """The same in the place of x."""
-    x -= array_namespace(x).clip(x, -a, a)
+def shrink(x: Array, a: float, split: bool = False) -> Array:
+    """The same in the place of x; of split responses, whose codes are not negative, max(x − a, 0)."""
+    x -= array_namespace(x).clip(x, None if split else -a, a)
     return x
-
-
-def shrunk(x: Array, a: float, split: bool) -> Array:
-    """τ_a(x), new; of split responses, whose codes are not negative, max(x − a, 0)."""
-    return array_namespace(x).clip(x - a, min=0.0) if split else soft_threshold(x, a)
 
 
 def split_signs(A: Array) -> Array:
@@ -64,12 +79,6 @@ def rejoin_signs(gap: Array, A: Array) -> Array:
     xp, m = array_namespace(A), A.shape[-1] // 2
     zero = xp.zeros_like(gap[..., :m])
     return xp.where(A[..., :m] > 0, gap[..., :m], zero) - xp.where(A[..., m:] > 0, gap[..., m:], zero)
-
-
-def code_responses(P: Array, Omega: Array, split: bool) -> Array:
-    """ΩX̄, or what of it is split by sign: what codes are close to."""
-    A = respond(P, Omega)
-    return split_signs(A) if split else A
 
 
 def per_atom(values: Array, split: bool) -> Array:
@@ -117,11 +126,11 @@ def sum_over_rows(A: Array, B: Array) -> Array:
     xp = array_namespace(A)
     n = A.shape[0]
     if n <= LONG:
-        return as_float64(A.T @ B)
+        return xp.astype(A.T @ B, xp.float64)
     whole = n - n % RUN
     runs = [xp.reshape(part[:whole, :], (-1, RUN, part.shape[1])) for part in (A, B)]
     summed = xp.sum(xp.permute_dims(runs[0], (0, 2, 1)) @ runs[1], axis=0, dtype=xp.float64)
-    return summed + as_float64(A[whole:, :].T @ B[whole:, :]) if whole < n else summed
+    return summed + xp.astype(A[whole:, :].T @ B[whole:, :], xp.float64) if whole < n else summed
 
 
 def sum_per_code(values: Array, weight: Array | None) -> Array:
@@ -183,7 +192,7 @@ class CodeStep:
         self._W = xp.astype(W, dtype)
         self._back = xp.astype(lam2 * (K.T @ (K @ W)), dtype)  # (C, p·m): λ2(I + λ2WWᵀ)⁻¹W
         self._lam1, self.lam2, self.schedule = lam1, lam2, schedule
-        self._prox = partial(shrunk, split=True) if split else shrink
+        self._split = split
         self._L = xp.astype(smoothness(W, lam2), dtype)
 
     def __call__(self, U: Array, A: Array, Y: Array) -> NewCodes:
@@ -221,11 +230,12 @@ class CodeStep:
         rows = xp.reshape(A, (A.shape[0], -1))
         found = (Y - rows @ self._W.T) @ self._back
         found += rows
-        return self._prox(found, self._lam1)
+        found -= xp.clip(found, None if self._split else -self._lam1, self._lam1)
+        return found
 
     def _proximal_steps(self, U: Array, A: Array, Y: Array, error: Array, steps: int) -> tuple[Array, Array]:
         """Steps of length 1/L, accelerated where the schedule says so."""
-        root, length = self._L**0.5, 1 / self._L
+        xp, root, length = array_namespace(U), self._L**0.5, 1 / self._L
         beta = (root - 1) / (root + 1) if self.schedule.accelerate else 0.0
         threshold, toward = self._lam1 * length, A * length
         scaled_W = (self.lam2 * length) * self._W
@@ -235,7 +245,7 @@ class CodeStep:
             U = ahead_error @ scaled_W
             U += toward  # in place: these arrays are new, and each further one costs a trip to memory
             U += ahead * (1 - length)
-            U = self._prox(U, threshold)
+            U -= xp.clip(U, None if self._split else -threshold, threshold)
             error = Y - U @ self._W.T
             if k + 1 < steps:
                 ahead = U - old
@@ -249,3 +259,91 @@ def _unless(worse: Array, new: tuple[Array, ...], old: tuple[Array, ...]) -> tup
     """New rows, but old ones where they are worse."""
     xp = array_namespace(worse)
     return tuple(xp.where(xp.reshape(worse, (-1,) + (1,) * (a.ndim - 1)), b, a) for a, b in zip(new, old))
+
+
+def largest_eigenvalue(M: Array) -> Array:
+    """At least the largest eigenvalue of a positive semidefinite C × C matrix, at most C^(1/256) times it.
+
+    It is tr(M²⁵⁶)^(1/256): products alone, where an eigenvalue solver would keep a device waiting.
+    """
+    xp = array_namespace(M)
+    bound, power = 1.0, 1
+    for _ in range(2):
+        size = xp.linalg.trace(M) + tiny(M)
+        bound = bound * size ** (1 / power)
+        M = M / size  # its eigenvalues lie below 1 and the largest above 1/C: powers keep their digits
+        for _ in range(4):
+            M = M @ M
+        power *= 16
+    return bound * xp.linalg.trace(M) ** (1 / power)
+
+
+# --- the atoms' block, lines 12-13: rescaled as the paper does, or exactly inside the unit ball -------------
+
+
+def clip_rows(Omega: Array) -> Array:
+    """Rows longer than one scaled back to length one (line 13)."""
+    xp = array_namespace(Omega)
+    norms = row_norms(Omega)
+    return Omega / xp.where(norms > 1, norms, xp.ones_like(norms))
+
+
+def ball_atoms(G: Array, lam4: float) -> Callable[[Array], Array]:
+    """B ↦ argmin_Ω ½tr(ΩGΩᵀ) − tr(ΩBᵀ) + ½λ4‖Ω‖² with every row in the unit ball.
+
+    Rows are independent: ω(μ) = (G + (λ4 + μ)I)⁻¹b with the least μ ≥ 0 for which ‖ω(μ)‖ ≤ 1.
+    The eigendecomposition that finds μ is made once: on the host when a row first needs it, on a device
+    at once, since the question whether one does would make it wait.
+    """
+    xp = array_namespace(G)
+    if not on_host(G):
+        g, V = xp.linalg.eigh(G)
+        return partial(_in_ball, g, V, lam4)
+    free = spd_solver(add_to_diagonal(G, max(lam4, _jitter(G))))
+    eigen: list[tuple[Array, Array]] = []
+
+    def solve(B: Array) -> Array:
+        Omega = free(B.T).T
+        if not bool(xp.any(row_norms(Omega) > 1)):
+            return row_major(Omega)
+        if not eigen:
+            eigen.append(_eigenpairs(G))
+        return _in_ball(*eigen[0], lam4, B)
+
+    return solve
+
+
+def _eigenpairs(G: Array) -> tuple[Array, Array]:
+    """Of G. Patches in coordinates of their span have a diagonal one, which LAPACK would take as long for."""
+    xp = array_namespace(G)
+    diagonal = xp.linalg.diagonal(G)
+    eye = xp.eye(G.shape[0], dtype=G.dtype, device=device_of(G))
+    if float(xp.max(xp.abs(G - diagonal * eye))) <= _jitter(G):
+        return diagonal, eye
+    g, V = xp.linalg.eigh(G)
+    return g, V
+
+
+def _in_ball(g: Array, V: Array, lam4: float, B: Array) -> Array:
+    """Rows V(g + λ4 + μ)⁻¹Vᵀb of length at most one, μ from Newton's iteration on 1/‖ω(μ)‖ = 1."""
+    xp, limits = array_namespace(g), array_namespace(g).finfo(g.dtype)
+    g = xp.clip(g, min=0.0) + lam4
+    g = xp.maximum(g, limits.eps * xp.max(g))  # λ4 = 0 and a direction no patch has: bounded all the same
+    c = B @ V
+    c2 = c * c + float(limits.smallest_normal) ** 0.5  # no 0/0 in a row of zeros
+    mu = xp.zeros_like(c[:, :1])
+    for _ in range(NEWTON_STEPS):
+        shifted = g + mu
+        squares = c2 / shifted / shifted
+        s2 = xp.sum(squares, axis=1, keepdims=True)
+        s3 = xp.sum(squares / shifted, axis=1, keepdims=True)
+        mu = xp.clip(mu + (xp.sqrt(s2) - 1) * s2 / s3, min=0.0)
+    Omega = (c / (g + mu)) @ V.T
+    norms = xp.sqrt(xp.vecdot(Omega, Omega))[:, None]
+    return Omega / xp.clip(norms, min=1.0)  # the last digit: Newton stops just outside the ball
+
+
+def _jitter(G: Array) -> float:
+    """Ridge that keeps G positive definite when λ4 = 0 and patches leave directions empty."""
+    xp = array_namespace(G)
+    return float(xp.finfo(G.dtype).eps * xp.max(xp.abs(G)) * G.shape[0])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array, array_namespace, device_of, is_numpy
+from dcadl.arrays import Array, array_namespace, device_of
 from dcadl.ops.floors import CONTRAST_FLOOR, RANGE_MARGIN
 
 # Of an image that nobody said more of: by cross-validation inside training halves (benchmarks/defaults.py).
@@ -99,11 +99,9 @@ def value_fault(X: np.ndarray) -> str | None:
 
 def normalised_patches(X: Array, grid: Grid, how: str | None) -> Array:
     """Rows of pixels (n, H·W·c) to patches (n, p, d), contrast taken out as `how` says."""
-    if how == "image":
-        return take_patches(unit_rows(X), grid)
-    P = take_patches(X, grid)
+    P = take_patches(X * inverse_lengths(X) if how == "image" else X, grid)
     if how == "patch":
-        return unit_rows(P)
+        return P * inverse_lengths(P)
     return centred_rows(P) if how == "centred" else P
 
 
@@ -120,7 +118,7 @@ def responses(X: Array, grid: Grid, how: str | None, Omega: Array) -> Array:
 
 def take_patches(X: Array, grid: Grid) -> Array:
     """P: every patch of every image, from rows (n, H·W·c) to (n, p, d)."""
-    if not is_numpy(X):
+    if not isinstance(X, np.ndarray):
         xp = array_namespace(X)
         table = xp.asarray(patch_table(grid).reshape(-1), device=device_of(X))
         return xp.reshape(xp.take(X, table, axis=1), (X.shape[0], grid.p, grid.d))
@@ -162,7 +160,8 @@ def centred_rows(P: Array) -> Array:
     """Each vector along the last axis less its mean, then divided by its length (with a floor)."""
     xp = array_namespace(P)
     centred = P - xp.mean(P, axis=-1, keepdims=True)
-    lengths = xp.maximum(row_norms(centred), CONTRAST_FLOOR * row_norms(P))
+    own, before = xp.sqrt(xp.vecdot(centred, centred)), xp.sqrt(xp.vecdot(P, P))
+    lengths = xp.maximum(own, CONTRAST_FLOOR * before)[..., None]
     return centred * (1 / xp.where(lengths > 0, lengths, 1.0))
 
 

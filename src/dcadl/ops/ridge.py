@@ -1,13 +1,15 @@
-"""Ridge regression: exact, by a few conjugate-gradient steps, or with every row in the unit ball."""
+"""Ridge regression: exact, by a few conjugate-gradient steps; its error on samples left out, and λ by it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
+from scipy.optimize import minimize_scalar
 
 from dcadl.arrays import (
     Array,
@@ -15,14 +17,15 @@ from dcadl.arrays import (
     as_float64,
     device_of,
     inverse_factor,
-    on_host,
-    row_major,
+    spd_inverse,
+    spd_inverse_root,
     spd_solver,
     tiny,
 )
 from dcadl.ops.floors import PRECONDITIONER_DAMPING, RIDGE_DAMPING
 
-NEWTON_STEPS = 10  # from μ = 0 the iteration climbs monotonically and doubles its digits; 8 were ever needed
+FIRST, LEAST, MOST = -2.0, -5.0, 2.0  # decades of λ: where the search begins and what it stays within
+LOG_RANGE = (-7.0, 7.0)  # of the temperature's natural logarithm, beside the spread of the scores
 
 Product = Callable[[Array], Array]  # a positive definite matrix times an array
 
@@ -45,53 +48,49 @@ def add_to_diagonal(G: Array, value: float | Array) -> Array:
     return G + value * xp.eye(G.shape[0], dtype=G.dtype, device=device_of(G))
 
 
-def block_conjugate_gradient(
-    product: Product,
-    X: Array,
-    residual: Array,
-    steps: int,
-    *,
-    precondition: Product = lambda residual: residual,
-    damping: float = RIDGE_DAMPING,
-    until: float = 0.0,
-) -> tuple[Array, Array]:
-    """`steps` steps towards product(X) = B from a warm start X, where `residual` is B − product(X): X and it.
+class ConjugateGradient:
+    """Steps towards product(X) = B from a warm start X, where `residual` is B − product(X).
 
-    They end early once the residual is no longer than `until`.
-
-    `product` is positive definite; `precondition` is close to its inverse. The columns share their
-    directions: each step minimises ½⟨X, product(X)⟩ − ⟨B, X⟩ exactly over the span of as many new directions
-    as there are columns, so that it is lower after every step.
+    `product` is positive definite, and the caller's own: it takes the `directions` of each step and `move`s
+    along them with their product. `precondition` is close to its inverse. The columns share their directions:
+    each step minimises ½⟨X, product(X)⟩ − ⟨B, X⟩ exactly over the span of as many new directions as there are
+    columns, so that it is lower after every step.
     """
-    eye = array_namespace(X).eye(X.shape[1], dtype=X.dtype, device=device_of(X))
-    toward = precondition(residual)
-    for left in range(steps - 1, -1, -1):
-        D = toward @ inverse_factor(_damped(toward.T @ toward, damping, eye), eye).T  # orthonormal
-        image = product(D)
-        K = inverse_factor(_damped(D.T @ image, damping, eye), eye)  # KᵀK = (Dᵀ·product(D))⁻¹
-        along = K.T @ (K @ (D.T @ residual))
-        X = X + D @ along
-        residual = residual - image @ along
-        if left:  # directions of the next step, conjugate to those so far
-            if until > 0 and float(_length(residual)) <= until:
-                break
-            toward = precondition(residual)
+
+    def __init__(
+        self,
+        X: Array,
+        residual: Array,
+        precondition: Product = lambda residual: residual,
+        damping: float = RIDGE_DAMPING,
+    ) -> None:
+        self.X, self.residual = X, residual
+        self._precondition, self._damping = precondition, damping
+        self._eye = array_namespace(X).eye(X.shape[1], dtype=X.dtype, device=device_of(X))
+        self._last: tuple[Array, Array, Array] | None = None
+
+    def directions(self) -> Array:
+        """Orthonormal columns to step along, conjugate to those of the step before."""
+        toward = self._precondition(self.residual)
+        if self._last is not None:
+            D, K, image = self._last
             toward = toward - D @ (K.T @ (K @ (image.T @ toward)))
-    return X, residual
+        return toward @ inverse_factor(self._damped(toward.T @ toward), self._eye).T
 
+    def move(self, D: Array, image: Array) -> None:
+        """One step along D, where `image` is product(D)."""
+        K = inverse_factor(self._damped(D.T @ image), self._eye)  # KᵀK = (Dᵀ·product(D))⁻¹
+        along = K.T @ (K @ (D.T @ self.residual))
+        self.X = self.X + D @ along
+        self.residual = self.residual - image @ along
+        self._last = D, K, image
 
-def _length(x: Array) -> Array:
-    """√‖x‖², the root of the sum over all entries."""
-    xp = array_namespace(x)
-    return xp.sqrt(xp.sum(x * x))
+    def _damped(self, M: Array) -> Array:
+        """M positive definite where columns depend on each other; a factorisation reads one half of it only.
 
-
-def _damped(M: Array, damping: float, eye: Array) -> Array:
-    """M positive definite where columns depend on each other; a factorisation reads one half of it only.
-
-    A damped step still descends. Undamped, such columns would carry nothing but amplified rounding.
-    """
-    return M + (damping * array_namespace(M).linalg.trace(M) + tiny(M)) * eye
+        A damped step still descends. Undamped, such columns would carry nothing but amplified rounding.
+        """
+        return M + (self._damping * array_namespace(M).linalg.trace(M) + tiny(M)) * self._eye
 
 
 class KroneckerPreconditioner(NamedTuple):
@@ -119,97 +118,197 @@ def kronecker_preconditioner(S: Array, T: Array, lam2: float, lam3: float) -> Kr
     return KroneckerPreconditioner(patches, atoms, 1 / (lam2 * products + ridge))
 
 
-def largest_eigenvalue(M: Array) -> Array:
-    """At least the largest eigenvalue of a positive semidefinite C × C matrix, at most C^(1/256) times it.
+# --- each sample left out -----------------------------------------------------------------------------
+#
+# F (n, D) and Y (n, C) come centred, rows times the root of their weight s_i; v (n,) is that root, of length
+# one: the direction of the intercept, which is not penalised. With μ = λτ, τ = ‖F‖²/Σs, the residual of
+# sample i when it is left out, intercept refitted, is in two equal forms
+#
+#     dual   (n × n)  Z = (FFᵀ/τ + λI)⁻¹ − vvᵀ/λ,  a = ZY:          e_i = a_i / Z_ii
+#     primal (D × D)  S = (FᵀF/τ + λI)⁻¹/τ, W = SFᵀY, ρ = Y − FW:   e_i = ρ_i / (1 − v_i² − f_iᵀSf_i)
+#
+# and L = Σ‖e_i‖²/Σs (rows e_i carry the root of s_i too). Without −vvᵀ/λ the constant direction would
+# dominate Z_ii at small λ, every sample would look predicted, and λ → 0 would be chosen.
 
-    It is tr(M²⁵⁶)^(1/256): products alone, where an eigenvalue solver would keep a device waiting.
+
+class Rows(NamedTuple):
+    """Centred rows, each times the root of its weight."""
+
+    F: Array  # (n, D)
+    Y: Array  # (n, C)
+    v: Array  # (n,) roots of the weights, over the root of their sum
+    total: float  # Σs
+
+
+class Gram(NamedTuple):
+    """What all λ share, in float64: FFᵀ/τ or FᵀF/τ, the smaller one, with FᵀY and τ."""
+
+    K: Array
+    FY: Array
+    tau: Array
+
+
+class Dual(NamedTuple):
+    """The n × n form at one λ. Z itself is made for the gradient alone: errors need no more than its root."""
+
+    root: Array  # L⁻¹ of FFᵀ/τ + λI = LLᵀ, so that Z = L⁻ᵀL⁻¹ − vvᵀ/λ
+    a: Array
+    z: Array  # diagonal of Z
+    e: Array  # residuals of samples left out
+
+
+class Primal(NamedTuple):
+    """The D × D form at one λ. Rows may be some of the samples that the Gram matrix is made of."""
+
+    S: Array
+    W: Array
+    rho: Array
+    left: Array  # 1 − h: what a sample leaves to the others
+    e: Array
+    FS: Array  # (n, D) in F's precision
+
+
+def uses_dual(rows: Rows) -> bool:
+    """Whether the n × n form is the smaller one."""
+    return rows.F.shape[0] <= rows.F.shape[1]
+
+
+def gram(rows: Rows) -> Gram:
+    """The Gram matrix of all samples."""
+    F = rows.F
+    tau = mean_square(squared_length(F), rows.total)
+    K = centred(as_float64(F @ F.T), rows.v) if uses_dual(rows) else as_float64(F.T @ F)
+    return Gram(K / tau, as_float64(F.T @ rows.Y), tau)
+
+
+def mean_square(squares: Array, total: float) -> Array:
+    """τ = ‖F‖²/Σs, in which λ is measured; features that are all zero have one of 1."""
+    return array_namespace(squares).where(squares > 0, squares / total, 1.0)
+
+
+def centred(K: Array, v: Array) -> Array:
+    """(I − vvᵀ)K(I − vvᵀ): what float32 left of the constant direction taken out in float64.
+
+    As little as 1e-7 of it beside λ = 1e-5 would add to Z_ii what the samples themselves have there.
     """
-    xp = array_namespace(M)
-    bound, power = 1.0, 1
-    for _ in range(2):
-        size = xp.linalg.trace(M) + tiny(M)
-        bound = bound * size ** (1 / power)
-        M = M / size  # its eigenvalues lie below 1 and the largest above 1/C: powers keep their digits
-        for _ in range(4):
-            M = M @ M
-        power *= 16
-    return bound * xp.linalg.trace(M) ** (1 / power)
+    v = as_float64(v)
+    Kv = K @ v
+    outer = v[:, None] * (Kv - 0.5 * (v @ Kv) * v)
+    return K - outer - outer.T
 
 
-# --- the atom step: least squares, rescaled as the paper does or exactly inside the unit ball -----------
+def left_out(rows: Rows, shared: Gram, lam: float) -> Dual | Primal:
+    """Residuals e, and what else the form knows, at λ."""
+    if shared.K.shape[0] == rows.F.shape[0] and uses_dual(rows):
+        return dual(shared.K, rows.Y, rows.v, lam)
+    return primal(rows, shared, lam)
 
 
-def clip_rows(Omega: Array) -> Array:
-    """Rows longer than one scaled back to length one (line 13)."""
-    xp = array_namespace(Omega)
-    norms = _row_norms(Omega)
-    return Omega / xp.where(norms > 1, norms, xp.ones_like(norms))
+def dual(K: Array, Y: Array, v: Array, lam: float) -> Dual:
+    """The n × n form, of K = FFᵀ/τ."""
+    xp, v, Y = array_namespace(K), as_float64(v), as_float64(Y)
+    root = spd_inverse_root(add_to_diagonal(K, lam))
+    columns = xp.matrix_transpose(root)
+    a = columns @ (root @ Y) - v[:, None] * ((v @ Y) / lam)
+    z = xp.vecdot(columns, columns) - v * v / lam
+    return Dual(root, a, z, a / z[:, None])
 
 
-def ball_atoms(G: Array, lam4: float) -> Callable[[Array], Array]:
-    """B ↦ argmin_Ω ½tr(ΩGΩᵀ) − tr(ΩBᵀ) + ½λ4‖Ω‖² with every row in the unit ball.
+def primal(rows: Rows, shared: Gram, lam: float) -> Primal:
+    """The D × D form."""
+    xp = array_namespace(shared.K)
+    F, v = rows.F, as_float64(rows.v)
+    S = spd_inverse(add_to_diagonal(shared.K, lam)) / shared.tau
+    W = S @ shared.FY
+    rho = as_float64(rows.Y - F @ xp.astype(W, F.dtype))
+    FS = F @ xp.astype(S, F.dtype)
+    left = 1 - v * v - as_float64(xp.vecdot(FS, F))
+    return Primal(S, W, rho, left, rho / left[:, None], FS)
 
-    Rows are independent: ω(μ) = (G + (λ4 + μ)I)⁻¹b with the least μ ≥ 0 for which ‖ω(μ)‖ ≤ 1.
-    The eigendecomposition that finds μ is made once: on the host when a row first needs it, on a device
-    at once, since the question whether one does would make it wait.
+
+def coefficients(rows: Rows, shared: Gram, form: Dual | Primal) -> Array:
+    """W (D, C) of the ridge regression on all samples, in float64."""
+    if isinstance(form, Primal):
+        return form.W
+    xp = array_namespace(rows.F)
+    return as_float64(rows.F.T @ xp.astype(form.a, rows.F.dtype)) / shared.tau
+
+
+def loss(e: Array, total: float) -> float:
+    """L = Σ‖e_i‖²/Σs."""
+    return float(squared_length(e)) / total
+
+
+def squared_length(A: Array) -> Array:
+    """‖A‖², summed in float64."""
+    xp = array_namespace(A)
+    return xp.sum(xp.vecdot(A, A), dtype=xp.float64)
+
+
+def search_lam(error: Callable[[float], float], begin: float | None = None) -> float:
+    """λ of the least error: downhill from 0.01 by decades, then by halves of one; from `begin` by halves."""
+    at = cache(error)
+    best = FIRST if begin is None else math.log10(begin)
+    for stride in (1.0, 0.5) if begin is None else (0.5,):
+        while True:
+            near = {x: at(10.0**x) for x in (best - stride, best + stride) if LEAST <= x <= MOST}
+            lowest = min(near, key=near.__getitem__)
+            if not near[lowest] < at(
+                10.0**best
+            ):  # not >=: an error that is no number must end the search too
+                break
+            best = lowest
+    return 10.0**best
+
+
+# --- what left-out scores are worth as probabilities -------------------------------------------------
+
+
+def best_temperature(scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray | None = None) -> float:
+    """The temperature of least log loss on scores (n, C) of images that the model has not seen.
+
+    `numbers` are their classes. Scores are measured in units of their own spread, so that any scale will do.
     """
-    xp = array_namespace(G)
-    if not on_host(G):
-        g, V = xp.linalg.eigh(G)
-        return partial(_in_ball, g, V, lam4)
-    free = spd_solver(add_to_diagonal(G, max(lam4, _jitter(G))))
-    eigen: list[tuple[Array, Array]] = []
-
-    def solve(B: Array) -> Array:
-        Omega = free(B.T).T
-        if not bool(xp.any(_row_norms(Omega) > 1)):
-            return row_major(Omega)
-        if not eigen:
-            eigen.append(_eigenpairs(G))
-        return _in_ball(*eigen[0], lam4, B)
-
-    return solve
+    return least_log_loss(scores, numbers, weight)[0]
 
 
-def _eigenpairs(G: Array) -> tuple[Array, Array]:
-    """Of G. Patches in coordinates of their span have a diagonal one, which LAPACK would take as long for."""
-    xp = array_namespace(G)
-    diagonal = xp.linalg.diagonal(G)
-    eye = xp.eye(G.shape[0], dtype=G.dtype, device=device_of(G))
-    if float(xp.max(xp.abs(G - diagonal * eye))) <= _jitter(G):
-        return diagonal, eye
-    g, V = xp.linalg.eigh(G)
-    return g, V
+def share_shift(scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """What to add to the scores of each class, a multiple of the logarithm of its share, for least log loss.
+
+    Ridge regression shrinks the scores of a class the more, the fewer images it has. Where all classes have
+    the same share nothing is added.
+    """
+    C = scores.shape[1]
+    shares = np.bincount(numbers, weights=weight, minlength=C)
+    present = shares > 0
+    logs = np.log(np.where(present, shares, shares.max()) / shares.max())
+    if np.allclose(logs, 0.0):
+        return np.zeros(C)
+
+    def loss(gain: float) -> float:
+        return least_log_loss(scores + gain * logs, numbers, weight)[1]
+
+    most = float(scores.std()) / float(np.ptp(logs))
+    gain = minimize_scalar(loss, bounds=(-most, most), method="bounded", options={"xatol": most / 50}).x
+    return gain * logs if loss(gain) < loss(0.0) else np.zeros(C)
 
 
-def _in_ball(g: Array, V: Array, lam4: float, B: Array) -> Array:
-    """Rows V(g + λ4 + μ)⁻¹Vᵀb of length at most one, μ from Newton's iteration on 1/‖ω(μ)‖ = 1."""
-    xp, limits = array_namespace(g), array_namespace(g).finfo(g.dtype)
-    g = xp.clip(g, min=0.0) + lam4
-    g = xp.maximum(g, limits.eps * xp.max(g))  # λ4 = 0 and a direction no patch has: bounded all the same
-    c = B @ V
-    c2 = c * c + float(limits.smallest_normal) ** 0.5  # no 0/0 in a row of zeros
-    mu = xp.zeros_like(c[:, :1])
-    for _ in range(NEWTON_STEPS):
-        shifted = g + mu
-        squares = c2 / shifted / shifted
-        s2 = xp.sum(squares, axis=1, keepdims=True)
-        s3 = xp.sum(squares / shifted, axis=1, keepdims=True)
-        mu = xp.clip(mu + (xp.sqrt(s2) - 1) * s2 / s3, min=0.0)
-    Omega = (c / (g + mu)) @ V.T
-    norms = xp.sqrt(xp.vecdot(Omega, Omega))[:, None]
-    return Omega / xp.clip(norms, min=1.0)  # the last digit: Newton stops just outside the ball
+def least_log_loss(
+    scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray | None = None
+) -> tuple[float, float]:
+    """That temperature, and the log loss at it: how well scores tell classes apart, whatever their scale."""
+    scores = scores.astype(np.float64) - scores.max(axis=1, keepdims=True)
+    away = scores - scores.mean(axis=1, keepdims=True)
+    spread = float(np.sqrt(np.mean(away**2))) or 1.0
+    scores = scores / spread
+    own = scores[np.arange(len(scores)), numbers]
 
+    def log_loss(log_temperature: float) -> float:
+        beta = np.exp(-log_temperature)
+        return float(np.average(np.log(np.exp(beta * scores).sum(axis=1)) - beta * own, weights=weight))
 
-def _row_norms(Omega: Array) -> Array:
-    xp = array_namespace(Omega)
-    return xp.sqrt(xp.vecdot(Omega, Omega))[..., None]
-
-
-def _jitter(G: Array) -> float:
-    """Ridge that keeps G positive definite when λ4 = 0 and patches leave directions empty."""
-    xp = array_namespace(G)
-    return float(xp.finfo(G.dtype).eps * xp.max(xp.abs(G)) * G.shape[0])
+    found = minimize_scalar(log_loss, bounds=LOG_RANGE, method="bounded")
+    return spread * float(np.exp(found.x)), float(found.fun)
 
 
 # --- labels by contrasts -----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -30,11 +31,25 @@ from dcadl.arrays import (
     spd_solver,
     zeros,
 )
-from dcadl.ops.codes import by_image, squared_norm
+from dcadl.ops.codes import by_image, encode, squared_norm
 from dcadl.ops.floors import RESIDUAL, RIDGE_DAMPING
-from dcadl.ops.leave_one_out import Gram, Rows, coefficients, gram, left_out, loss, mean_square, uses_dual
-from dcadl.ops.ridge import add_to_diagonal, block_conjugate_gradient
-from dcadl.solvers.loo_ridge import search_lam
+from dcadl.ops.patches import Grid
+from dcadl.ops.ridge import (
+    ConjugateGradient,
+    Gram,
+    Rows,
+    add_to_diagonal,
+    best_temperature,
+    coefficients,
+    from_contrasts,
+    gram,
+    left_out,
+    loss,
+    mean_square,
+    search_lam,
+    uses_dual,
+)
+from dcadl.solvers.descent import BLOCKS, Best, Problem, State
 from dcadl.solvers.walk import Chunk, Recomputable, Walk
 
 FEW_IMAGES = 2048  # of so many, each is left out in turn
@@ -43,6 +58,13 @@ GATHERED_BYTES = 256_000_000  # codes side by side in float64, at most
 LARGEST = 4096  # rows of a matrix that is factored: 0.8 GB with the copies that this takes
 STEPS, RESTARTS = 100, 5
 
+CANDIDATES = ("patch", "centred", "image")  # how patches may be normalised
+CHOICE_JUDGES = 640  # images left out in turn to choose between these, at most
+EVERY = 3  # passes between two looks at the error by which they end
+PATIENCE = 9  # passes after the best one, in which none was better, until we believe that none will be
+LOOK_JUDGES = 512  # images looked at, about: the error of fewer is higher, and moves in the same way
+
+Opened = AbstractContextManager[tuple[Sequence[Chunk], Walk]]
 Code = Callable[[Array], Array]  # normalised patches (b, p, d) -> codes (b, p, m)
 
 
@@ -62,7 +84,6 @@ class _Judged(NamedTuple):
 
     rows: Rows
     root: Array  # (k,)
-    all: bool  # whether they are all the images
 
 
 def code_ridge(
@@ -74,12 +95,14 @@ def code_ridge(
     largest: int = LARGEST,
 ) -> CodeRidge:
     """The classifier on `code` of the chunks' patches; λ is chosen where `lam` is None."""
-    judged, total = _gather(chunks, walk, code, n_features, largest)
+    _, (n, total) = walk(_count, chunks)
+    step, everything = judged_images(n, n_features, largest)
+    judged = _side_by_side(walk(partial(_every, code, step), chunks)[1][0])
     rows = judged.rows
     with blas_threads_for(min(rows.F.shape)):
         own = gram(rows)
-        near = lam is None and _search(rows, own)  # λ/τ of the judged alone
-    if judged.all:
+        near = lam is None and search_lam(lambda lam: loss(left_out(rows, own, lam).e, rows.total))
+    if everything:
         return _solved(judged, own, near if lam is None else lam / float(own.tau))
     if n_features > largest:
         return _iterated(
@@ -87,8 +110,11 @@ def code_ridge(
         )
     shared = _summed_gram(chunks, walk, code, total)
     with blas_threads_for(n_features):
-        chosen = _search(rows, shared, near) if lam is None else lam / float(shared.tau)
-        return _solved(judged, shared, chosen)
+        if lam is None:
+            lam_over_tau = search_lam(lambda lam: loss(left_out(rows, shared, lam).e, rows.total), near)
+        else:
+            lam_over_tau = lam / float(shared.tau)
+        return _solved(judged, shared, lam_over_tau)
 
 
 def leave_one_out_error(
@@ -98,11 +124,70 @@ def leave_one_out_error(
 
     Of many images, about so many judges are looked at, as if there were no others. Nothing is kept of them.
     """
-    judged, _ = _gather(chunks, walk, code, n_features, LARGEST, judges)
-    with blas_threads_for(min(judged.rows.F.shape)):
-        shared = gram(judged.rows)
-        form = left_out(judged.rows, shared, _search(judged.rows, shared))
-    return loss(form.e, judged.rows.total)
+    _, (n, _) = walk(_count, chunks)
+    step = max(judged_images(n, n_features)[0], -(-n // judges))
+    rows = _side_by_side(walk(partial(_every, code, step), chunks)[1][0]).rows
+    with blas_threads_for(min(rows.F.shape)):
+        shared = gram(rows)
+        lam = search_lam(lambda lam: loss(left_out(rows, shared, lam).e, rows.total))
+        return loss(left_out(rows, shared, lam).e, rows.total)
+
+
+def judge_pass(problem: Problem, tol: float, state: State) -> State:
+    """The state, with the best pass so far where a look is due: its error is lower by a share of `tol`.
+
+    The objective goes on falling while atoms shrink to nothing, and accuracy falls with it (docs/errata.md):
+    a lower objective is not a better classifier. So passes end by the error of the one that predicts.
+    """
+    n_iter, best = len(state.trace) // BLOCKS, state.best
+    if tol == 0 or n_iter % EVERY:
+        return state
+    code = partial(encode, state.Omega, problem.lam1, problem.split)
+    error = leave_one_out_error(problem.chunks, problem.walk, code, state.W.shape[1], LOOK_JUDGES)
+    if best is None or error < (1 - tol) * best.error:
+        return state._replace(best=Best(state.Omega, state.W, n_iter, error))
+    return state
+
+
+def candidates(normalize: str | None, grid: Grid) -> tuple[str | None, ...]:
+    """What `normalize` leaves to choose from: where the image is one patch, two of the three are the same."""
+    if normalize != "auto":
+        return (normalize,)
+    return CANDIDATES[:2] if grid.p == 1 else CANDIDATES
+
+
+def chosen_normalisation(
+    normalize: str | None, grid: Grid, opened: Callable[[str | None], Opened], code: Code, width: int
+) -> str | None:
+    """`normalize`, or for "auto" the one with which the classifier on `code` has the least error.
+
+    `opened` gives chunks of patches under a normalisation, `width` is the number of codes of a patch. Atoms
+    behind `code` must not have seen a label: those of learned ones would be too low.
+    """
+    if normalize != "auto":
+        return normalize
+    errors = {}
+    for how in candidates(normalize, grid):
+        with opened(how) as (chunks, walk):
+            errors[how] = leave_one_out_error(chunks, walk, code, grid.p * width, CHOICE_JUDGES)
+    return min(errors, key=errors.__getitem__)
+
+
+def settled(state: State) -> bool:
+    """Whether the best pass lies long enough behind."""
+    return state.best is not None and len(state.trace) // BLOCKS - state.best.n_iter >= PATIENCE
+
+
+def best_of(state: State) -> State:
+    """The atoms and the classifier of the best pass that was looked at, or of the last one."""
+    return state if state.best is None else state._replace(Omega=state.best.Omega, W=state.best.W)
+
+
+def temperature_left_out(found: CodeRidge, intercept: np.ndarray) -> float:
+    """The temperature of probabilities by what the classifier says of training images left out."""
+    scores, labels = from_contrasts(found.left_out) + intercept, from_contrasts(found.Y) + intercept
+    weight = found.weight if found.weight.any() else None
+    return best_temperature(scores, labels.argmax(axis=1), weight)
 
 
 def judged_images(n: int, n_features: int, largest: int = LARGEST) -> tuple[int, bool]:
@@ -121,14 +206,8 @@ def work_bytes(n: int, n_features: int, largest: int) -> int:
     return max(16 * k * n_features, 8 * k * n_features + 48 * side**2)
 
 
-def _gather(
-    chunks: Sequence[Chunk], walk: Walk, code: Code, n_features: int, largest: int, most: int | None = None
-) -> tuple[_Judged, float]:
-    """Codes of the judged images, and the weight of all images."""
-    _, (n, total) = walk(_count, chunks)
-    step, everything = judged_images(int(n), n_features, largest)
-    step = step if most is None else max(step, -(-int(n) // most))
-    _, (parts,) = walk(partial(_every, code, step), chunks)
+def _side_by_side(parts: list[tuple[Any, ...]]) -> _Judged:
+    """Codes and labels of the judged images, from what `_every` gave of each chunk."""
     xp = array_namespace(parts[0][0])
     F, Y = (xp.concat([part[i] for part in parts], axis=0) for i in (0, 1))
     s, keys = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
@@ -139,7 +218,7 @@ def _gather(
     if not (added == 1).all():
         F, Y = F * root[:, None], Y * root[:, None]
     weight = float(added.sum()) or 1.0  # those that are judged may all weigh nothing
-    return _Judged(Rows(F, Y, zeros(root.shape, root), weight), root, everything), float(total)
+    return _Judged(Rows(F, Y, zeros(root.shape, root), weight), root)
 
 
 def _distinct(keys: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -173,11 +252,6 @@ def _digest(patches: np.ndarray, y: np.ndarray) -> int:
     found = blake2b(patches.data, digest_size=8)
     found.update(y.data)
     return int.from_bytes(found.digest(), "little")
-
-
-def _search(rows: Rows, shared: Gram, begin: float | None = None) -> float:
-    """λ/τ of the least leave-one-out error."""
-    return search_lam(lambda lam: loss(left_out(rows, shared, lam).e, rows.total), begin)
 
 
 def _solved(judged: _Judged, shared: Gram, lam: float) -> CodeRidge:
@@ -234,9 +308,13 @@ def _iterated(
         length = float(xp.sqrt(squared_norm(residual)))
         if length <= wanted:
             break
-        W, _ = block_conjugate_gradient(
-            product, W, residual, STEPS, precondition=precondition, until=0.5 * wanted
-        )
+        solution = ConjugateGradient(W, residual, precondition)
+        for _ in range(STEPS):
+            D = solution.directions()
+            solution.move(D, product(D))
+            if float(xp.sqrt(squared_norm(solution.residual))) <= 0.5 * wanted:
+                break
+        W = solution.X
     else:
         warnings.warn(
             f"The classifier solves its equations to {length / wanted * RESIDUAL:.0e} only; a larger ridge "

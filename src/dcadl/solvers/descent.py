@@ -19,18 +19,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from dcadl.arrays import Array, array_namespace, as_float64, fetch, spd_solver, zeros
+from dcadl.arrays import Array, array_namespace, as_float64, fetch, spd_solver, tiny, zeros
 from dcadl.ops.codes import (
     CodeSchedule,
     CodeStep,
+    ball_atoms,
     by_image,
     by_patch,
-    code_responses,
+    clip_rows,
+    encode,
     per_atom,
     per_code,
     rejoin_signs,
+    respond,
     schedule_codes,
-    shrunk,
     smoothness,
     squared_norm,
     sum_over_rows,
@@ -40,19 +42,18 @@ from dcadl.ops.codes import (
 )
 from dcadl.ops.floors import RIDGE_DAMPING, START_DAMPING, STEP_DAMPING, SUM_SLACK
 from dcadl.ops.ridge import (
+    ConjugateGradient,
     KroneckerPreconditioner,
     add_to_diagonal,
-    ball_atoms,
-    block_conjugate_gradient,
-    clip_rows,
     kronecker_preconditioner,
 )
-from dcadl.ops.scales import best_scales, scaled_terms
 from dcadl.solvers.walk import Chunk, Recomputable, Walk
 
 SMALL_GRAM = 512  # features up to which a solution of line 10 costs less than a step towards it
 BLOCKS = 3  # of a pass: codes, classifier, atoms; `objective` has a value for each
 START_STEPS = 4  # towards a first classifier, from zero
+LEAST_SCALE = 1e-3  # an atom on its way to zero goes there by several passes, none of which overflows
+NEWTON_STEPS = 5  # from at most 26 % below the root: 1e-2, 1e-4, 1e-8, all digits, and one more
 
 
 class Problem(NamedTuple):
@@ -80,7 +81,7 @@ class PassNumbers(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The best pass of those that were looked at (`stopping`)."""
+    """The best pass of those that were looked at (`code_ridge.judge_pass`)."""
 
     Omega: Array
     W: Array
@@ -112,10 +113,14 @@ def pose(
 
 
 def start(problem: Problem, Omega: Array) -> State:
-    """Codes τ_λ1(ΩX̄), and a first classifier on them."""
-    codes, (target,) = problem.walk(lambda chunk: _shrunk_codes(problem, chunk, Omega), problem.chunks)
-    preconditioner = _preconditioner(problem, codes, *target.shape)
-    W = _first_classifier(problem, codes, target, preconditioner)
+    """Codes τ_λ1(ΩX̄), and a first classifier on them: from λ2ŨYᵀ and nothing else."""
+    codes, (target,) = problem.walk(partial(_first_codes, problem, Omega), problem.chunks)
+    preconditioner = None
+    if not solved_exactly(*target.shape):
+        _, (S, T) = problem.walk(_marginals, problem.chunks, codes)
+        preconditioner = kronecker_preconditioner(S, T, problem.lam2, problem.lam3)
+    W = zeros((target.shape[1], target.shape[0]), like=target)
+    W, _ = _lower_classifier(problem, codes, W, target, preconditioner, START_STEPS, START_DAMPING)
     numbers = PassNumbers(smoothness=float(smoothness(W, problem.lam2)))
     scale = array_namespace(Omega).ones_like(per_code(Omega[:, 0], problem.split))
     return State(Omega, W, scale, codes, (Omega, W), 0.0, (), numbers, preconditioner)
@@ -123,29 +128,23 @@ def start(problem: Problem, Omega: Array) -> State:
 
 def step(problem: Problem, state: State) -> State:
     """One pass from ahead of the last one, or, where F would rise, from where that ended."""
-    faster = 0.5 + math.sqrt(0.25 + state.momentum**2)
+    last, here = state.numbers, (state.Omega, state.W)
+    tries = [(here, 0.5 + math.sqrt(0.25 + state.momentum**2))]
     if state.momentum > 1:
-        found = _one_pass(problem, state, *state.ahead, faster)
-        if found.numbers.codes <= state.numbers.atoms:
-            return found
-        faster = (1 + math.sqrt(5)) / 2
-    return _one_pass(problem, state, state.Omega, state.W, faster)
-
-
-def _one_pass(problem: Problem, state: State, Omega: Array, W: Array, momentum: float) -> State:
-    """Codes, classifier, atoms and their scales: each a descent step on F."""
-    last = state.numbers
-    new_Omega, new_W, scale, ahead_Omega, ahead_W, stacked, *codes = problem.walk.run(
-        partial(_pass, problem, state.preconditioner),
-        schedule_codes(last.smoothness, last.rejected),
-        (momentum - 1) / (0.5 + math.sqrt(0.25 + momentum**2)),
-        *(Omega, W, state.Omega, state.W, state.scale, *state.codes),
-    )
-    now = PassNumbers(*fetch(stacked).tolist())
-    ahead = ahead_Omega, ahead_W
+        tries = [(state.ahead, tries[0][1]), (here, (1 + math.sqrt(5)) / 2)]
+    for begin, momentum in tries:
+        Omega, W, scale, ahead_Omega, ahead_W, stacked, *codes = problem.walk.run(
+            partial(_pass, problem, state.preconditioner),
+            schedule_codes(last.smoothness, last.rejected),
+            (momentum - 1) / (0.5 + math.sqrt(0.25 + momentum**2)),
+            *(*begin, *here, state.scale, *state.codes),
+        )
+        now = PassNumbers(*fetch(stacked).tolist())
+        if begin is here or now.codes <= last.atoms:
+            break
     trace = (*state.trace, *now[:BLOCKS])
-    moved = state._replace(Omega=new_Omega, W=new_W, scale=scale, codes=codes)
-    return moved._replace(ahead=ahead, momentum=momentum, trace=trace, numbers=now)
+    moved = state._replace(Omega=Omega, W=W, scale=scale, codes=codes)
+    return moved._replace(ahead=(ahead_Omega, ahead_W), momentum=momentum, trace=trace, numbers=now)
 
 
 # --- one pass ----------------------------------------------------------------------------------------
@@ -167,17 +166,17 @@ def _pass(
     xp, (_, _, lam1, lam2, lam3, lam4, split, *_) = array_namespace(Omega), problem
     move = CodeStep(W, lam1, lam2, schedule, Omega.dtype, split)
     new_codes, sums = problem.walk(  # lines 4-8
-        lambda chunk, U: _visit(move, chunk, U * scale, Omega, split), problem.chunks, codes
+        partial(_visit, move, Omega, scale, split), problem.chunks, codes
     )
     fit, size, label, rejected, n, classifier_descent, atom_residual = sums
 
     residual = lam2 * classifier_descent - lam3 * W.T
-    (new_W, left), (new_Omega, new_fit) = problem.walk.run_both(
-        partial(
-            _lower_classifier, problem, new_codes, W, residual, preconditioner, 1, STEP_DAMPING
-        ),  # line 10
-        partial(_fit_atoms, problem, Omega, atom_residual, per_atom(fit, split)),  # lines 12-13
-    )
+    with problem.walk.aside() as wait_for_atoms:
+        new_Omega, new_fit = _fit_atoms(problem, Omega, atom_residual, per_atom(fit, split))  # lines 12-13
+    new_W, left = _lower_classifier(
+        problem, new_codes, W, residual, preconditioner, 1, STEP_DAMPING
+    )  # line 10
+    wait_for_atoms()
     rest = 0.5 * xp.sum(fit) + lam1 * xp.sum(size) + 0.5 * lam4 * squared_norm(Omega)
     after_codes = rest + label + 0.5 * lam3 * squared_norm(W)
     after_classifier = after_codes - 0.5 * xp.sum((new_W - W).T * (residual + left))  # a quadratic's decrease
@@ -203,28 +202,47 @@ def _fit_atoms(problem: Problem, Omega: Array, atom_residual: Array, fit: Array)
 
 
 def _rescale(problem: Problem, Omega: Array, W: Array, fit: Array, size: Array) -> tuple[Array, ...]:
-    """Atoms and classifier at the scales that make F least, scales of codes, and the terms of F with them."""
+    """Atoms and classifier at the scales that make F least, scales of codes, and the terms of F with them.
+
+    ω_i and its codes U_i by c > 0, its columns W_i of the classifier by 1/c: WŨ, and so the label term, does
+    not change. What else F has of atom i is ½a_i c² + b_i c + ½w_i/c².
+    """
     xp, split, wide = array_namespace(W), problem.split, as_float64(Omega)
     columns = xp.sum(W * W, axis=0)  # of W: patch first, then atom
     squares, per_patch = xp.vecdot(wide, wide), xp.reshape(columns, (-1, (1 + split) * Omega.shape[0]))
-    a, b = fit + problem.lam4 * squares, problem.lam1 * size
-    w = problem.lam3 * per_atom(xp.sum(per_patch, axis=0), split)
+    a, b = fit + problem.lam4 * squares, problem.lam1 * size  # ‖ω_iX̄ − U_i‖² + λ4‖ω_i‖²,  λ1‖U_i‖₁
+    w = problem.lam3 * per_atom(xp.sum(per_patch, axis=0), split)  # λ3‖W_i‖²
     c = best_scales(a, b, w, xp.sqrt(squares))
     scale = per_code(c, split)
-    W = W / xp.tile(scale, (per_patch.shape[0],))
-    return (
-        xp.astype(c[:, None] * wide, Omega.dtype),
-        W,
-        xp.astype(scale, Omega.dtype),
-        scaled_terms(a, b, w, c),
-    )
+    W, Omega = W / xp.tile(scale, (per_patch.shape[0],)), xp.astype(c[:, None] * wide, Omega.dtype)
+    return Omega, W, xp.astype(scale, Omega.dtype), xp.sum(0.5 * a * c**2 + b * c + 0.5 * w / c**2)
 
 
-def _visit(move: CodeStep, chunk: Chunk, U: Array, Omega: Array, split: bool) -> tuple[Any, tuple[Any, ...]]:
+def best_scales(a: Array, b: Array, w: Array, lengths: Array) -> Array:
+    """argmin φ(c) = ½ac² + bc + ½w/c² over 0 < c ≤ 1/‖ω‖ for each atom; 1 where w = 0.
+
+    φ is convex, with its minimum at the root of ac⁴ + bc³ = w, or at 1/‖ω‖ where ω would leave the ball.
+    """
+    xp, least = array_namespace(a), tiny(a) ** 0.5
+    a, b = xp.clip(a, min=least), xp.clip(b, min=least)
+    held = w > least
+    w = xp.where(held, w, a + b)
+    # At the root ac⁴ and bc³ are at most w, and one of them at least w/2: it lies close above the start, and
+    # Newton's iteration on the concave a·c + b − w/c³ climbs to it.
+    c = xp.minimum((0.5 * w / a) ** 0.25, (0.5 * w / b) ** (1 / 3))
+    for _ in range(NEWTON_STEPS):
+        c = c - (a * c + b - w / c**3) / (a + 3 * w / c**4)
+    c = xp.minimum(xp.clip(c, min=LEAST_SCALE), 1 / xp.clip(lengths, min=least))
+    return xp.where(held, c, xp.ones_like(c))
+
+
+def _visit(
+    move: CodeStep, Omega: Array, scale: Array, split: bool, chunk: Chunk, U: Array
+) -> tuple[Any, tuple[Any, ...]]:
     """New codes of a chunk, and what the classifier, the atoms and the objective need of them."""
     xp, P, s = array_namespace(U), chunk.patches(), chunk.weight
-    A = code_responses(P, Omega, split)  # line 4
-    U, error, rejected = move(U, A, chunk.Y)  # lines 4-8
+    A = respond(P, Omega, split)  # line 4
+    U, error, rejected = move(U * scale, A, chunk.Y)  # lines 4-8
     gap = U - A
     fit, size = sum_per_code(gap * gap, s), sum_per_code(xp.abs(U), s)
     gap = weigh(rejoin_signs(gap, A) if split else gap, s)
@@ -235,12 +253,11 @@ def _visit(move: CodeStep, chunk: Chunk, U: Array, Omega: Array, split: bool) ->
     sums = (fit, size, label, rejected, float(U.shape[0]), classifier_descent, atom_residual)
     if move.schedule.steps:  # they start from the old codes, which will be gone
         return U, sums
-    shape = U.shape
-    return Recomputable(U, lambda: _closed_form(move, chunk, Omega, split, shape), rejected), sums
+    return Recomputable(U, partial(_closed_form, move, Omega, split, chunk, U.shape), rejected), sums
 
 
-def _closed_form(move: CodeStep, chunk: Chunk, Omega: Array, split: bool, shape: tuple[int, ...]) -> Array:
-    found = move.closed_form(code_responses(chunk.patches(), Omega, split), chunk.Y)
+def _closed_form(move: CodeStep, Omega: Array, split: bool, chunk: Chunk, shape: tuple[int, ...]) -> Array:
+    found = move.closed_form(respond(chunk.patches(), Omega, split), chunk.Y)
     return array_namespace(found).reshape(found, shape)
 
 
@@ -249,11 +266,11 @@ def _gram(chunk: Chunk) -> tuple[None, tuple[Array]]:
     return None, (by_patch(weigh(P, chunk.weight)).T @ by_patch(P),)
 
 
-def _shrunk_codes(problem: Problem, chunk: Chunk, Omega: Array) -> tuple[Any, tuple[Array]]:
+def _first_codes(problem: Problem, Omega: Array, chunk: Chunk) -> tuple[Any, tuple[Array]]:
     """Codes that know no labels, and λ2ŨYᵀ."""
 
     def compute() -> Array:
-        return shrunk(code_responses(chunk.patches(), Omega, problem.split), problem.lam1, problem.split)
+        return encode(Omega, problem.lam1, problem.split, chunk.patches())
 
     U = compute()
     target = as_float64(by_image(weigh(U, chunk.weight))).T @ as_float64(chunk.Y)
@@ -272,27 +289,6 @@ def _shrunk_codes(problem: Problem, chunk: Chunk, Omega: Array) -> tuple[Any, tu
 def solved_exactly(n_features: int, n_classes: int) -> bool:
     """Whether a Gram matrix costs no more than a CG step. Independent of the number of images."""
     return n_features <= max(SMALL_GRAM, 4 * n_classes)
-
-
-def _preconditioner(
-    problem: Problem, codes: Sequence[Any], n_features: int, n_classes: int
-) -> KroneckerPreconditioner | None:
-    """Of these codes, where steps are taken."""
-    if solved_exactly(n_features, n_classes):
-        return None
-    _, (S, T) = problem.walk(_marginals, problem.chunks, codes)
-    return kronecker_preconditioner(S, T, problem.lam2, problem.lam3)
-
-
-def _first_classifier(
-    problem: Problem,
-    codes: Sequence[Any],
-    target: Array,
-    preconditioner: KroneckerPreconditioner | None,
-) -> Array:
-    """W from λ2ŨYᵀ and nothing else."""
-    W = zeros((target.shape[1], target.shape[0]), like=target)
-    return _lower_classifier(problem, codes, W, target, preconditioner, START_STEPS, START_DAMPING)[0]
 
 
 def _lower_classifier(
@@ -314,15 +310,12 @@ def _lower_classifier(
         change = spd_solver(add_to_diagonal(G, ridge))(residual)
         return W + change.T, residual - G @ change - problem.lam3 * change
 
-    def product(D: Array) -> Array:
-        """(λ2ŨŨᵀ + λ3I)D, the large part in the codes' own precision."""
-        _, (image,) = walk(lambda chunk, U: _code_image(chunk, U, D), chunks, codes)
-        return problem.lam2 * image + problem.lam3 * D
-
-    found, left = block_conjugate_gradient(
-        product, W.T, residual, steps, precondition=preconditioner.solve, damping=damping
-    )
-    return found.T, left
+    solution = ConjugateGradient(W.T, residual, preconditioner.solve, damping)
+    for _ in range(steps):
+        D = solution.directions()
+        _, (image,) = walk(partial(_code_image, D), chunks, codes)
+        solution.move(D, problem.lam2 * image + problem.lam3 * D)  # (λ2ŨŨᵀ + λ3I)D
+    return solution.X.T, solution.residual
 
 
 def _code_gram(chunk: Chunk, U: Array) -> tuple[None, tuple[Array]]:
@@ -341,7 +334,8 @@ def _marginals(chunk: Chunk, U: Array) -> tuple[None, tuple[Array, Array]]:
     return None, (as_float64(left @ right.T), sum_over_rows(by_patch(weighed), by_patch(U)))
 
 
-def _code_image(chunk: Chunk, U: Array, D: Array) -> tuple[None, tuple[Array]]:
+def _code_image(D: Array, chunk: Chunk, U: Array) -> tuple[None, tuple[Array]]:
+    """ŨŨᵀD, in the codes' own precision."""
     rows = by_image(U)
     D = array_namespace(U).astype(D, U.dtype)
     return None, (sum_over_rows(rows, weigh(rows @ D, chunk.weight)),)

@@ -24,8 +24,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, zeros
-from dcadl.ops.codes import squared_norm
-from dcadl.ops.ridge import add_to_diagonal, clip_rows
+from dcadl.ops.codes import clip_rows, squared_norm
+from dcadl.ops.ridge import add_to_diagonal
 
 SWEEPS = 5  # over the atoms in a pass; each lowers the objective, and the next pass goes on where it ends
 

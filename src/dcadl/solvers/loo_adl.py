@@ -25,7 +25,7 @@ import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch
 from dcadl.ops.codes import by_image
-from dcadl.ops.leave_one_out import Rows, loss_and_gradient
+from dcadl.ops.leave_one_out import loss_and_gradient
 from dcadl.ops.maps import (
     Front,
     by_band,
@@ -39,6 +39,7 @@ from dcadl.ops.maps import (
 )
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
+from dcadl.ops.ridge import Rows
 from dcadl.ops.standardise import Groups, standard_of, standardise, standardise_back
 from dcadl.solvers.walk import Walk, chunk_slices
 

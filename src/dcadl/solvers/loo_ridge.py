@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for
-from dcadl.ops.leave_one_out import Dual, Gram, Primal, Rows, coefficients, gram, left_out, loss, mean_square
+from dcadl.ops.ridge import (
+    Dual,
+    Gram,
+    Primal,
+    Rows,
+    coefficients,
+    gram,
+    left_out,
+    loss,
+    mean_square,
+    search_lam,
+)
 from dcadl.ops.standardise import Groups, Standard, standard_from, standard_of, standardise
 
-FIRST, LEAST, MOST = -2.0, -5.0, 2.0  # decades of λ: where the search begins and what it stays within
 ROUGHLY = 400  # samples whose λ is near enough to that of more
 
 
@@ -87,26 +96,6 @@ def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> Rid
     begin = _rough_lam(F, Y, root, groups)
     with blas_threads_for(len(gain)):
         return _fit(rows, Gram(A / tau, FY, tau), standard, mean_Y, root, begin, root * 0 + 1, search=True)
-
-
-def search_lam(error: Callable[[float], float], begin: float | None = None) -> float:
-    """λ of the least error: downhill from 0.01 by decades, then by halves of one; from `begin` by halves."""
-    known: dict[float, float] = {}
-
-    def at(decade: float) -> float:
-        if decade not in known:
-            known[decade] = error(10.0**decade)
-        return known[decade]
-
-    best = FIRST if begin is None else math.log10(begin)
-    for stride in (1.0, 0.5) if begin is None else (0.5,):
-        while True:
-            near = [x for x in (best - stride, best + stride) if LEAST <= x <= MOST]
-            lowest = min(near, key=at)
-            if not at(lowest) < at(best):  # not >=: an error that is no number must end the search too
-                break
-            best = lowest
-    return 10.0**best
 
 
 def _rough_lam(F: Array, Y: Array, root: Array, groups: Groups) -> float | None:

@@ -21,19 +21,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array, fetch, spd_solver
+from dcadl.arrays import Array, array_namespace, fetch, spd_solver
 from dcadl.ops.codes import (
     MANY,
     CodeStep,
+    ball_atoms,
     by_image,
     by_patch,
-    code_responses,
+    respond,
     schedule_codes,
-    shrunk,
+    shrink,
     smoothness,
 )
 from dcadl.ops.floors import RIDGE_DAMPING
-from dcadl.ops.ridge import add_to_diagonal, ball_atoms, from_contrasts
+from dcadl.ops.ridge import add_to_diagonal, from_contrasts
 from dcadl.solvers import descent
 from dcadl.solvers.walk import Chunk
 
@@ -60,8 +61,8 @@ def codes_of(problem: descent.Problem, Omega: Array, W: Array | None) -> Sequenc
     move = CodeStep(W, problem.lam1, problem.lam2, schedule, Omega.dtype, problem.split)
 
     def visit(chunk: Chunk) -> tuple[Array, tuple[()]]:
-        A = code_responses(chunk.patches(), Omega, problem.split)
-        return move(shrunk(A, problem.lam1, problem.split), A, chunk.Y).U, ()
+        xp, A = array_namespace(Omega), respond(chunk.patches(), Omega, problem.split)
+        return move(shrink(xp.asarray(A, copy=True), problem.lam1, problem.split), A, chunk.Y).U, ()
 
     return problem.walk(visit, problem.chunks)[0]
 

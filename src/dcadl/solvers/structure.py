@@ -17,7 +17,6 @@ import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
 from dcadl.ops.codes import by_image
-from dcadl.ops.leave_one_out import centred, dual
 from dcadl.ops.maps import (
     Front,
     inverse_contrast,
@@ -28,7 +27,7 @@ from dcadl.ops.maps import (
 )
 from dcadl.ops.patches import Grid, centred_rows, patch_table
 from dcadl.ops.pool import Pyramid
-from dcadl.ops.softmax import least_log_loss
+from dcadl.ops.ridge import centred, dual, least_log_loss
 from dcadl.ops.standardise import Groups, standard_of, standardise
 from dcadl.ops.whiten import centring, signless_kmeans, usual_length, zca
 from dcadl.solvers.loo_adl import Atoms, sent

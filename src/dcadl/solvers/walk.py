@@ -10,13 +10,13 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, reduce
 from itertools import islice, starmap
 from typing import Any, NamedTuple, Protocol
 
 from dcadl.arrays import Array, array_namespace, blas_threads, free_memory, is_numpy, one_blas_thread
-from dcadl.arrays.cuda_graphs import GraphRunner, on_two_streams
+from dcadl.arrays.cuda_graphs import GraphRunner, on_side_stream
 from dcadl.ops.patches import Grid, normalised_patches
 
 Sums = tuple[Any, ...]
@@ -53,8 +53,8 @@ class Walk(Protocol):
     def run(self, function: Callable[..., Arrays], key: Any, number: float, *arrays: Any) -> Arrays:
         """`function(key, number, *arrays)`, which has no other effect: at once, or from a CUDA graph."""
 
-    def run_both(self, one: Callable[[], Arrays], other: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
-        """The results of two functions that do not depend on each other."""
+    def aside(self) -> AbstractContextManager[Callable[[], None]]:
+        """What is computed inside may run beside what follows, until the function that it gives is called."""
 
 
 class SerialWalk:
@@ -71,8 +71,12 @@ class SerialWalk:
             sums = add_sums([sums, part]) if sums else part
         return kept, sums
 
-    def run_both(self, one: Callable[[], Arrays], other: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
-        return one(), other()
+    def aside(self) -> AbstractContextManager[Callable[[], None]]:
+        return nullcontext(_no_wait)
+
+
+def _no_wait() -> None:
+    """What there is to wait for where one thing is computed after the other."""
 
 
 class DeviceWalk(SerialWalk):
@@ -80,7 +84,7 @@ class DeviceWalk(SerialWalk):
 
     def __init__(self) -> None:
         self.run = GraphRunner()
-        self.run_both = on_two_streams  # type: ignore[method-assign]
+        self.aside = on_side_stream  # type: ignore[method-assign]
 
 
 class ThreadWalk(SerialWalk):
@@ -182,11 +186,6 @@ def walker(X: Array, slices: list[slice]) -> Iterator[Walk]:
             yield walk
     else:
         yield DeviceWalk()
-
-
-def map_patches(function: Callable[[Array], Array], X: Array, grid: Grid, how: str | None) -> Array:
-    """`function` of each chunk's normalised patches, put together again along the images."""
-    return map_rows(lambda rows: function(normalised_patches(rows, grid, how)), X, grid)
 
 
 def map_rows(

@@ -13,8 +13,8 @@ from dcadl.deploy.operations import Program
 from dcadl.deploy.server.batching import Batcher
 from dcadl.deploy.server.limits import Limits, Refusal
 from dcadl.deploy.translate import operations_of
+from dcadl.estimators.probabilities import softmax
 from dcadl.model_files import load_classifier
-from dcadl.ops.softmax import softmax
 
 if TYPE_CHECKING:
     from dcadl.estimators.base import Classifier

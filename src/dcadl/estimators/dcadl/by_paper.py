@@ -10,12 +10,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dcadl.arrays import send
-from dcadl.estimators.base import fitted_array
-from dcadl.estimators.fit_report import FitReport
+from dcadl.estimators.fitting import FitReport, Result, fitted_array, iterate, last_value
 from dcadl.estimators.validation import Training, grid_of, open_npy, training_data
 from dcadl.ops.patches import Grid, atom_shape, normalised_patches
 from dcadl.solvers import paper
-from dcadl.solvers.loop import Result, iterate, last_value
 
 if TYPE_CHECKING:
     from dcadl.estimators.dcadl.estimator import DCADL

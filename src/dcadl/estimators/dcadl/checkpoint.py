@@ -18,10 +18,10 @@ from safetensors import SafetensorError, safe_open
 
 from dcadl.arrays import Array, array_namespace, as_float64, fetch, send
 from dcadl.atomic import replacing
-from dcadl.estimators.dcadl.training import TrainingSet
+from dcadl.estimators.fitting import Progress
+from dcadl.estimators.validation import TrainingSet
 from dcadl.ops.ridge import KroneckerPreconditioner
 from dcadl.solvers.descent import BLOCKS, Best, PassNumbers, Problem, State
-from dcadl.solvers.loop import Progress
 from dcadl.solvers.spill import codes_at
 from dcadl.solvers.walk import Chunk
 

@@ -12,9 +12,9 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from dcadl.estimators.dcadl.training import TrainingSet, normalisation
 from dcadl.estimators.prediction import along_samples
-from dcadl.estimators.validation import check_weights, fit_rows, grid_of, is_dask
+from dcadl.estimators.validation import TrainingSet, check_weights, fit_rows, grid_of, is_dask, random_code
+from dcadl.solvers.code_ridge import chosen_normalisation
 from dcadl.solvers.dask_walk import DaskWalk, WorkerBlock, blocks
 from dcadl.solvers.dask_watch import active_client, in_words, results
 from dcadl.solvers.sources import Labels
@@ -66,7 +66,7 @@ def _blocks(client: Any, model: DCADL, X: Any, y: Any, sample_weight: Any) -> Tr
         with in_words(client):
             yield blocks(client, make, xs, numbers, firsts), DaskWalk(client)
 
-    how = normalisation(model, grid, dtype, parts)
+    how = chosen_normalisation(model.normalize, grid, parts, *random_code(model, grid, dtype))
     return TrainingSet(classes, intercept, shape, grid, how, dtype, np.empty(0), None, partial(parts, how))
 
 

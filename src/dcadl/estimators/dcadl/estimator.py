@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dcadl.arrays import Array, fetch, send
-from dcadl.estimators.base import PatchClassifier, fitted_array, fitting, gaussian_atoms
+from dcadl.arrays import Array, check_backend, fetch, send
+from dcadl.estimators.base import PatchClassifier
 from dcadl.estimators.dcadl.by_paper import fit_by_paper
 from dcadl.estimators.dcadl.checkpoint import Checkpoint, identity_of
 from dcadl.estimators.dcadl.dask_input import blocks_on_cluster, check_cluster_supports
-from dcadl.estimators.dcadl.out_of_core import stored_images
-from dcadl.estimators.dcadl.parameters import check_parameters
+from dcadl.estimators.dcadl.out_of_core import check_memory, stored_images
 from dcadl.estimators.dcadl.stream import learn_batch
-from dcadl.estimators.dcadl.training import TrainingSet, images_in_memory, refitted
-from dcadl.estimators.files import SavedModel
-from dcadl.estimators.fit_report import FitReport, warn_of_better_passes
-from dcadl.estimators.normalisation import normalisation_value
-from dcadl.estimators.probabilities import temperature_left_out
+from dcadl.estimators.files import SavedModel, normalisation_value
+from dcadl.estimators.fitting import (
+    FitReport,
+    Progress,
+    fitted_array,
+    fitting,
+    gaussian_atoms,
+    iterate,
+    warn_of_better_passes,
+)
 from dcadl.estimators.validation import (
+    TrainingSet,
+    check_flag,
+    check_number,
+    check_option,
+    check_ridge,
+    images_in_memory,
     is_dask,
     on_disk,
     open_npy,
 )
 from dcadl.locks import locked
-from dcadl.ops.codes import shrunk, split_signs
+from dcadl.ops.codes import encode
 from dcadl.ops.filters import leading_filters
 from dcadl.ops.patches import atom_shape
 from dcadl.ops.ridge import from_contrasts
-from dcadl.solvers import descent
+from dcadl.solvers import code_ridge, descent
 from dcadl.solvers.code_ridge import CodeRidge
-from dcadl.solvers.loop import Progress, iterate
-from dcadl.solvers.stopping import best_of, judged_step, last_pass, settled
-from dcadl.solvers.stream import shares
 
 
 class DCADL(PatchClassifier):
@@ -126,14 +134,8 @@ class DCADL(PatchClassifier):
         The objective after each block (codes, classifier, atoms) of each pass.
     n_iter_, best_iter_, n_dead_atoms_ : int
         Passes made; the one that was kept (not in model files); atoms that no training image answers to.
-    grid_, normalize_ : Grid, str or None
-        Where the patches lie, and how they are normalised.
-    n_features_in_ : int
-        Values per image.
-
-    Notes
-    -----
-    A sample of weight k counts as k copies of it in every sum over images, the label term included.
+    grid_, normalize_, n_features_in_ : Grid, str or None, int
+        Where the patches lie; how they are normalised; values per image.
 
     References
     ----------
@@ -199,6 +201,7 @@ class DCADL(PatchClassifier):
             A dask array is fitted on the workers of the active client, where its chunks stay.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,) or None
+            A sample of weight k counts as k copies of it in every sum over images.
         checkpoint : path or None
             A file that is written after passes, at most a tenth of the time. Where it is there, the fit
             goes on from it and ends with the model of an undisturbed one; delete it to start again.
@@ -208,18 +211,19 @@ class DCADL(PatchClassifier):
         self
         """
         self._check_parameters()
+        X = open_npy(X)
         if is_dask(X):
             check_cluster_supports(self, checkpoint)
         if self.solver == "paper":
             return fit_by_paper(self, X, y, sample_weight, checkpoint)
-        data = self._training_set(X, y, sample_weight)
+        data = self._door(X)(self, X, y, sample_weight)
         saved = None if checkpoint is None else Checkpoint(checkpoint, identity_of(self, data))
         report = FitReport(self, self.max_iter, X, y, sample_weight)
 
         def watch(t: int, state: descent.State) -> bool:
             if saved is not None:
                 saved.write_in_time(state)
-            return report.after_pass(lambda model: model._keep(data, state)) or settled(state)
+            return report.after_pass(lambda model: model._keep(data, state)) or code_ridge.settled(state)
 
         alone = nullcontext() if checkpoint is None else locked(checkpoint)  # no other fit writes there
         with alone, data.open() as (chunks, walk):
@@ -229,15 +233,15 @@ class DCADL(PatchClassifier):
                 Omega = send(self._first_atoms(data, problem.G).astype(data.dtype), self.backend)
                 begin = Progress(descent.start(problem, Omega))
             report.passes_done_before(begin.n_iter)
-            most, step = last_pass(begin, self.max_iter), partial(judged_step, problem, self.tol)
-            result = iterate(step, begin, max_iter=most, tol=0, watch=watch)
-            last = best_of(result.state)
-            found = refitted(self, data, chunks, walk, last.Omega) if self.refit else None
+            most = begin.n_iter if code_ridge.settled(begin.state) else self.max_iter
+            step, judge = partial(descent.step, problem), partial(code_ridge.judge_pass, problem, self.tol)
+            result = iterate(step, begin, max_iter=most, tol=0, judge=judge, watch=watch)
+            last = code_ridge.best_of(result.state)
+            found = self._refitted(problem, last, data.largest) if self.refit else None
         self._keep(data, last, found)
         self.objective_ = np.asarray(last.trace)
         self.n_iter_, self.best_iter_ = result.n_iter, last.best.n_iter if last.best else result.n_iter
-        self.__dict__.pop("_stream", None)  # sums of an earlier stream
-        if self.tol > 0 and result.n_iter == self.max_iter and not settled(last):
+        if self.tol > 0 and result.n_iter == self.max_iter and not code_ridge.settled(last):
             warn_of_better_passes(self.max_iter)
         report.end()
         return self
@@ -262,28 +266,14 @@ class DCADL(PatchClassifier):
         self
         """
         self._check_parameters()
-        trace = self.objective_ if hasattr(self, "_stream") else np.empty(0)
-        batch, self.normalize_, self._stream, Omega, W, bound = learn_batch(
-            self, X, y, classes, sample_weight
-        )
-        self.classes_, self.image_shape_, self.grid_ = batch.classes, batch.image_shape, batch.grid
-        self.atoms_ = fitted_array(Omega, batch.rows.dtype).reshape(
-            -1, *atom_shape(self.grid_, self.image_shape_)
-        )
-        self.coef_ = fitted_array(W, batch.rows.dtype)
-        self.intercept_ = shares(self._stream.y).astype(batch.rows.dtype)
-        self.objective_ = np.append(trace, bound)
-        self.n_iter_ = len(trace) + 1
+        learn_batch(self, X, y, classes, sample_weight)
         return self
 
-    def _training_set(self, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
-        """Checked data behind the door that they came in: dask, disk or memory."""
+    def _door(self, X: Any) -> Callable[[DCADL, Any, Any, Any], TrainingSet]:
+        """Where data come in and are checked: dask, disk or memory."""
         if is_dask(X):
-            return blocks_on_cluster(self, X, y, sample_weight)
-        X = open_npy(X)
-        if on_disk(X) or self.max_memory is not None:
-            return stored_images(self, X, y, sample_weight)
-        return images_in_memory(self, X, y, sample_weight)
+            return blocks_on_cluster
+        return stored_images if on_disk(X) or self.max_memory is not None else images_in_memory
 
     def _first_atoms(self, data: TrainingSet, G: Array) -> np.ndarray:
         d = G.shape[0]
@@ -294,8 +284,15 @@ class DCADL(PatchClassifier):
         more = gaussian_atoms(max(self.n_atoms - d, 0), d, self.random_state)
         return np.concatenate([leading, more])
 
+    def _refitted(self, problem: descent.Problem, last: descent.State, largest: int) -> CodeRidge:
+        """The classifier on the codes that predictions see: those of the passes know their labels."""
+        code = partial(encode, last.Omega, problem.lam1, problem.split)
+        lam = None if isinstance(self.refit_lam, str) else float(self.refit_lam)
+        return code_ridge.code_ridge(problem.chunks, problem.walk, code, last.W.shape[1], lam, largest)
+
     def _keep(self, data: TrainingSet, state: descent.State, found: CodeRidge | None = None) -> None:
         """Assign what a state of the descending solver is to a model, and the refitted classifier if any."""
+        self.__dict__.pop("_stream", None)  # sums of an earlier stream
         self.classes_, self.intercept_ = data.classes, data.intercept
         self.image_shape_, self.grid_, self.normalize_ = data.image_shape, data.grid, data.normalize
         Omega = fetch(state.Omega) if data.basis is None else fetch(state.Omega) @ data.basis.T
@@ -303,23 +300,36 @@ class DCADL(PatchClassifier):
         W = state.W if found is None else found.W
         self.coef_ = fitted_array(from_contrasts(fetch(W).T).T, data.dtype)
         if found is not None:
-            self.refit_lam_, self.temperature_ = found.lam, temperature_left_out(found, data.intercept)
+            self.refit_lam_ = found.lam
+            self.temperature_ = code_ridge.temperature_left_out(found, data.intercept)
 
     def _lams(self) -> tuple[float, float, float, float]:
-        """λ1 to λ4 as plain numbers."""
         return float(self.lam1), float(self.lam2), float(self.lam3), float(self.lam4)
 
     def _check_parameters(self) -> None:
-        check_parameters(self)
+        check_number("n_atoms", self.n_atoms, 1, integer=True)
+        check_number("max_iter", self.max_iter, 1, integer=True)
+        check_number("tol", self.tol, 0)
+        check_number("lam2", self.lam2, 0, above=True)
+        for name in ("lam1", "lam3", "lam4"):
+            check_number(name, getattr(self, name), 0)
+        check_number("forgetting", self.forgetting, 0)
+        if self.forgetting > 1:
+            raise ValueError(f"forgetting must be at most 1; got {self.forgetting!r}.")
+        check_flag("refit", self.refit)
+        check_ridge("refit_lam", self.refit_lam)
+        check_option("solver", self.solver, ("descent", "paper"))
+        check_option("w_ridge", self.w_ridge, ("paper", "release"))
+        check_option("codes", self.codes, ("signed",) if self.solver == "paper" else ("signed", "split"))
+        check_option("init", self.init, ("gaussian", "pca"))
+        check_option("overflow", self.overflow, ("spill", "recompute"))
+        check_backend(self.backend)
+        if self.max_memory is not None:
+            check_memory(self)
 
     def _threshold(self) -> float:
         """The authors classify by plain responses; the codes of the descending solver are shrunk."""
         return 0.0 if self.solver == "paper" else float(self.lam1)
-
-    def _encoded(self, responses: Array) -> Array:
-        if self.codes == "split":
-            return shrunk(split_signs(responses), self._threshold(), True)
-        return super()._encoded(responses)
 
     def _codes_per_patch(self) -> int:
         return 2 * self.n_atoms if self.codes == "split" else self.n_atoms
@@ -332,13 +342,8 @@ class DCADL(PatchClassifier):
 
     def _saved(self) -> SavedModel:
         """What a model file must hold for this class."""
-        C, m = len(self.classes_), self.n_atoms
-        return SavedModel(
-            {
-                "atoms_": (m, *atom_shape(self.grid_, self.image_shape_)),
-                "coef_": (C, self.grid_.p * self._codes_per_patch()),
-                "intercept_": (C,),
-                "objective_": ("passes",),
-            },
-            ("n_iter_", "n_features_in_", "grid_", "image_shape_", *normalisation_value(self.normalize)),
-        )
+        C, chosen = len(self.classes_), normalisation_value(self.normalize)
+        atoms, codes = atom_shape(self.grid_, self.image_shape_), self.grid_.p * self._codes_per_patch()
+        arrays = {"atoms_": (self.n_atoms, *atoms), "coef_": (C, codes), "intercept_": (C,)}
+        values = ("n_iter_", "n_features_in_", "grid_", "image_shape_", *chosen)
+        return SavedModel({**arrays, "objective_": ("passes",)}, values)

@@ -10,16 +10,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dcadl.arrays import blas_threads
-from dcadl.estimators.dcadl.training import TrainingSet, normalisation
-from dcadl.estimators.validation import class_numbers, grid_of, sample_weights, stored_rows
+from dcadl.estimators.validation import (
+    TrainingSet,
+    class_numbers,
+    grid_of,
+    random_code,
+    sample_weights,
+    stored_rows,
+)
 from dcadl.ops.patches import Grid
 from dcadl.solvers.budget import largest_system, memory_bytes, memory_plan
+from dcadl.solvers.code_ridge import chosen_normalisation
 from dcadl.solvers.sources import Labels, PatchCutter, StoredChunk, StoredImages
 from dcadl.solvers.spill import CodeStore, KeepingWalk
 from dcadl.solvers.walk import Chunk, SerialWalk, Walk, host_slices, threads
 
 if TYPE_CHECKING:
     from dcadl.estimators.dcadl.estimator import DCADL
+
+
+def check_memory(model: DCADL) -> None:
+    """Refuse a `max_memory` that is no size, or that nobody would keep."""
+    memory_bytes(model.max_memory)
+    if model.backend != "numpy" or model.solver == "paper":
+        raise ValueError(
+            f"max_memory is kept by solver='descent' on backend='numpy'; got solver={model.solver!r}, "
+            f"backend={model.backend!r}. Leave it None there."
+        )
 
 
 def stored_images(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
@@ -30,8 +47,8 @@ def stored_images(model: DCADL, X: Any, y: Any, sample_weight: Any) -> TrainingS
     classes, numbers, intercept = class_numbers(y, weight, images.dtype)
     labels = Labels(numbers, intercept, weight)
     parts = partial(_parts, model, images, labels, grid)
-    how = normalisation(model, grid, images.dtype, parts)
     largest = largest_system(memory_bytes(model.max_memory))
+    how = chosen_normalisation(model.normalize, grid, parts, *random_code(model, grid, images.dtype))
     return TrainingSet(
         classes, intercept, shape, grid, how, images.dtype, y, weight, partial(parts, how), largest
     )

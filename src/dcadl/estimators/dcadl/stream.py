@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,13 +11,12 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from dcadl.arrays import send
-from dcadl.estimators.base import gaussian_atoms
-from dcadl.estimators.dcadl.training import normalisation
-from dcadl.estimators.normalisation import Opened
-from dcadl.estimators.validation import fit_rows, grid_of, predict_rows, sample_weights
-from dcadl.ops.patches import Grid
+from dcadl.estimators.fitting import fitted_array, gaussian_atoms
+from dcadl.estimators.validation import fit_rows, grid_of, predict_rows, random_code, sample_weights
+from dcadl.ops.patches import Grid, atom_shape
 from dcadl.ops.ridge import to_contrasts
 from dcadl.solvers import descent, stream
+from dcadl.solvers.code_ridge import Opened, chosen_normalisation
 from dcadl.solvers.walk import chunked
 
 if TYPE_CHECKING:
@@ -33,26 +33,9 @@ class Batch(NamedTuple):
     grid: Grid
 
 
-class Streamed(NamedTuple):
-    """A model after one batch more."""
-
-    batch: Batch
-    normalize: str | None
-    sums: stream.Statistics
-    Omega: np.ndarray
-    W: np.ndarray
-    bound: float
-
-
-def learn_batch(model: DCADL, X: Any, y: Any, classes: Any, sample_weight: Any) -> Streamed:
-    """Atoms and classifier after one batch more."""
-    if model.solver == "paper" or model.max_memory is not None or model.class_weight == "balanced":
-        raise ValueError(
-            "partial_fit works with solver='descent', without max_memory, and with class weights as a dict: "
-            "the shares of the classes are not known beforehand."
-        )
-    if model.codes == "split":
-        raise ValueError("partial_fit keeps sums of signed codes; use codes='signed', or fit.")
+def learn_batch(model: DCADL, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
+    """Atoms and classifier after one batch more; the model's fitted attributes are assigned at the end."""
+    _check_supported(model)
     begun = hasattr(model, "coef_")
     batch = (_later_batch if begun else _first_batch)(model, X, y, classes)
     weight = sample_weights(sample_weight, model.class_weight, batch.y, batch.rows.dtype)
@@ -68,12 +51,36 @@ def learn_batch(model: DCADL, X: Any, y: Any, classes: Any, sample_weight: Any) 
     sent = (batch.rows, to_contrasts(Y - intercept), weight)
     rows, T, s = (None if a is None else send(a, model.backend) for a in sent)
     opened = partial(chunked, rows, T, s, batch.grid)
-    how = model.normalize_ if begun else normalisation(model, batch.grid, batch.rows.dtype, opened)
+    how = model.normalize_ if begun else _normalisation(model, batch, opened)
     sums = _sums(model, opened(how), intercept, (Omega, W))
     sums = sums if old is None else stream.add(old, sums, model.forgetting)
     lams = model._lams()
     Omega, W = stream.solve(sums, *lams[1:])
-    return Streamed(batch, how, sums, Omega, W, stream.bound(sums, Omega, W, lams))
+    trace = np.empty(0) if old is None else model.objective_
+    model._stream, model.normalize_ = sums, how
+    model.classes_, model.image_shape_, model.grid_ = batch.classes, batch.image_shape, batch.grid
+    atoms = fitted_array(Omega, batch.rows.dtype)
+    model.atoms_ = atoms.reshape(-1, *atom_shape(batch.grid, batch.image_shape))
+    model.coef_ = fitted_array(W, batch.rows.dtype)
+    model.intercept_ = stream.shares(sums.y).astype(batch.rows.dtype)
+    model.objective_ = np.append(trace, stream.bound(sums, Omega, W, lams))
+    model.n_iter_ = len(model.objective_)
+
+
+def _check_supported(model: DCADL) -> None:
+    if model.solver == "paper" or model.max_memory is not None or model.class_weight == "balanced":
+        raise ValueError(
+            "partial_fit works with solver='descent', without max_memory, and with class weights as a dict: "
+            "the shares of the classes are not known beforehand."
+        )
+    if model.codes == "split":
+        raise ValueError("partial_fit keeps sums of signed codes; use codes='signed', or fit.")
+
+
+def _normalisation(model: DCADL, batch: Batch, opened: Callable[[str | None], Opened]) -> str | None:
+    """What the first batch says."""
+    code, width = random_code(model, batch.grid, batch.rows.dtype)
+    return chosen_normalisation(model.normalize, batch.grid, opened, code, width)
 
 
 def _sums(

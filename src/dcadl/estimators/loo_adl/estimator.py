@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dcadl.arrays import Array, check_backend, fetch
-from dcadl.estimators.base import CodingClassifier, fitted_array, fitting
+from dcadl.estimators.base import CodingClassifier
 from dcadl.estimators.files import SavedModel
-from dcadl.estimators.fit_report import FitReport
+from dcadl.estimators.fitting import FitReport, fitted_array, fitting
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.choice import chosen_structure
 from dcadl.estimators.loo_adl.honest import Honest
@@ -29,7 +29,7 @@ from dcadl.locks import locked
 from dcadl.ops.maps import Front
 from dcadl.ops.patches import Grid, atom_shape, patch_grid
 from dcadl.ops.pool import Pyramid
-from dcadl.ops.softmax import best_temperature
+from dcadl.ops.ridge import best_temperature
 from dcadl.solvers import loo_adl
 from dcadl.solvers.budget import memory_bytes
 from dcadl.solvers.loo_adl import Atoms, Model

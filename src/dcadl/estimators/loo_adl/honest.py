@@ -8,7 +8,7 @@ import numpy as np
 
 from dcadl.arrays import Array, fetch
 from dcadl.estimators.loo_adl.images import Images
-from dcadl.ops.softmax import share_shift
+from dcadl.ops.ridge import share_shift
 
 
 class Honest(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch, send
+from dcadl.estimators.fitting import Progress, Result, iterate
 from dcadl.estimators.loo_adl.honest import Honest, honest_scores
 from dcadl.estimators.loo_adl.images import Images, walked
 from dcadl.estimators.loo_adl.journal import Journal, note_state, recalled_state
@@ -24,7 +25,6 @@ from dcadl.ops.pool import Pyramid
 from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
 from dcadl.solvers.loo_ridge import RidgeFit, Sums, fit_rows, fit_sums, run_sums
-from dcadl.solvers.loop import Progress, Result, iterate
 from dcadl.solvers.structure import Candidate, Labels, bank, compare, first_look, take_rows
 from dcadl.solvers.walk import map_rows, walker
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from dcadl.solvers.loop import Progress, iterate
+from dcadl.estimators.fitting import Progress, iterate
 
 
 class State(NamedTuple):

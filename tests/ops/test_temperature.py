@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from dcadl.ops.softmax import best_temperature, least_log_loss, share_shift, softmax
+from dcadl.estimators.probabilities import softmax
+from dcadl.ops.ridge import best_temperature, least_log_loss, share_shift
 
 
 @pytest.fixture
