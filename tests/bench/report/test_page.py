@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 
 import pytest
 
@@ -81,6 +82,7 @@ addEventListener("load", () => setTimeout(() => {
     share: Math.max(...firsts.map((box) => box.width)) / innerWidth,
   };
 
+  const tags = chart("scatter").getOption().series.map((s) => [s.data[0], s.label.show, s.label.offset[1]]);
   const panels = chart("convergence").getOption();
   const line = chart("ablations"), hidden = line.getOption().series[0].name;
   const chosen = () => line.getOption().legend[0].selected[hidden];
@@ -118,6 +120,7 @@ addEventListener("load", () => setTimeout(() => {
       sorts, names, sticky, resized, later, tips, images, hit: window.hit ?? null,
       drawn: panels.series.map((each) => each.name), panels: panels.title.map((each) => each.text),
       axis: panels.yAxis.map(({ min, max }) => [min, max])[0],
+      tags,
       ends: chart("curves").getOption().series.map(({ name, endLabel: e }) => [name, e.show, e.offset[1]]),
       square: [...document.querySelectorAll(".confusion")].map((box) => {
         const grid = echarts.getInstanceByDom(box).getModel().getComponent("grid");
@@ -234,6 +237,16 @@ def test_lines_of_the_learning_curve_are_named_at_their_ends_without_overlap(cro
     assert len(set(names)) == len(names) > 10
     assert all(shown)
     assert len(set(offsets)) > 1  # all errors are the same here: names must move
+
+
+def test_points_at_one_place_have_names_apart_or_none(crowd):
+    places = {}
+    for (x, y), shown, offset in crowd["tags"]:
+        places.setdefault((x, y), []).append(offset if shown else None)
+    here = max(places.values(), key=len)  # many methods with the same record
+    named = sorted(offset for offset in here if offset is not None)
+    assert 1 < len(named) < len(here)
+    assert min(b - a for a, b in pairwise(named)) >= 13
 
 
 def test_confusion_matrices_are_square_on_a_telephone_too(crowd):

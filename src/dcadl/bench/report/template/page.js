@@ -67,7 +67,7 @@
       const offsets = apart(points.map((point) => ({
         x: share(point[time], across) * (box.clientWidth - grid.left - grid.right),
         y: (1 - share(point.error, up)) * (box.clientHeight - grid.top - grid.bottom), text: point.label,
-      })));
+      })), box.clientHeight - grid.top - grid.bottom);
       return frame({
         grid,
         xAxis: logAxis(block.times[time], duration, across),
@@ -75,7 +75,7 @@
         series: points.map((point, i) => ({
           name: point.label, type: "scatter", symbolSize: 12, ...look(point.group),
           data: [[point[time], point.error]],
-          label: nameTag(point.label, { position: "right", offset: [0, offsets[i]] }),
+          label: nameTag(point.label, { position: "right", offset: [0, offsets[i]], show: offsets[i] !== null }),
           tooltip: { formatter: () => `${safe(point.label)}: error ${short(point.error)} %, ${duration(point[time])}` },
         })),
       });
@@ -208,17 +208,18 @@
     return placed.map((height, i) => height - heights[i]);
   }
 
-  function apart(tags) {
-    // how far to shift each name down so that it covers no other name or point: the highest are placed first
+  function apart(tags, height) {
+    // how far to shift each name down so that it covers no other name or point: the highest are placed first;
+    // null where there is no room within the height: then the point is named when it is touched
     const placed = [], order = tags.map((_tag, i) => i).sort((i, j) => tags[i].y - tags[j].y);
     const shifts = Array(tags.length).fill(0);
     for (const i of order) {
       const { x, y, text } = tags[i], width = 7 * text.length + 12;
       const onName = (at) => placed.some((p) => Math.abs(p.y - at) < 13 && p.x < x + width && x < p.x + p.width);
       const onPoint = (at) => tags.some((t, k) => k !== i && Math.abs(t.y - at) < 11 && x - 6 < t.x && t.x - 6 < x + width);
-      const hit = (at) => onName(at) || onPoint(at);
-      const shift = [0, -7, 7, -13, 13, -20, 20, -27, 27, -34, 34].find((d) => !hit(y + d)) ?? 0;
-      placed.push({ x, y: y + shift, width });
+      const hit = (at) => at > height - 7 || onName(at) || onPoint(at);
+      const shift = [0, -7, 7, -13, 13, -20, 20, -27, 27, -34, 34].find((d) => !hit(y + d)) ?? null;
+      if (shift !== null) placed.push({ x, y: y + shift, width });
       shifts[i] = shift;
     }
     return shifts;
