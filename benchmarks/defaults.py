@@ -21,7 +21,7 @@ from dcadl import DCADL
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.bench.settings import settings
 from dcadl.data import load, split
-from dcadl.estimators.normalisation import CANDIDATES
+from dcadl.solvers.code_ridge import CANDIDATES
 
 SETS = {  # name, shape, training images of a class
     "digits": ("digits", (8, 8), 45),

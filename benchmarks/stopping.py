@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -25,15 +26,14 @@ from dcadl import DCADL
 from dcadl.arrays import one_blas_thread
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.bench.settings import settings
-from dcadl.estimators.dcadl.training import refitted, unlabelled_codes
-from dcadl.solvers import descent, stopping
-from dcadl.solvers.code_ridge import leave_one_out_error
+from dcadl.ops.codes import encode
+from dcadl.solvers import code_ridge, descent
 from machine import describe
 
-PASSES, FOLDS = 40, 3
-SETS = ("digits", "extended_yaleb", "extended_yaleb-5", "mnist-200", "scene15", "caltech101")
-CLASSES = 40  # of a set that has more: the first ones
-OWN = (stopping.EVERY, stopping.PATIENCE, DCADL().tol)
+PASSES, FOLDS = 30, 3
+SETS = ("digits", "extended_yaleb", "extended_yaleb-5", "mnist-50", "scene15", "caltech101")
+CLASSES = 15  # of a set that has more: the first ones
+OWN = (code_ridge.EVERY, code_ridge.PATIENCE, DCADL().tol)
 
 
 class Rule(NamedTuple):
@@ -119,15 +119,18 @@ def curve_of(model: DCADL, X: np.ndarray, y: np.ndarray, X_judged: np.ndarray, y
     """A fit, pass by pass."""
     curve = Curve([], [])
     with one_blas_thread():
-        data = model._training_set(X, y, None)
+        data = model._door(X)(model, X, y, None)
         with data.open() as (chunks, walk):
             problem = descent.pose(chunks, walk, model._lams())
             state = descent.start(problem, model._first_atoms(data, problem.G).astype(data.dtype))
             for _ in range(PASSES):
                 state = descent.step(problem, state)
-                code, width = unlabelled_codes(model, state.Omega), state.W.shape[1]
-                curve.errors.append(leave_one_out_error(chunks, walk, code, width, judges=stopping.JUDGES))
-                model._keep(data, state, refitted(model, data, chunks, walk, state.Omega))
+                code = partial(encode, state.Omega, problem.lam1, problem.split)
+                found = code_ridge.leave_one_out_error(
+                    chunks, walk, code, state.W.shape[1], code_ridge.LOOK_JUDGES
+                )
+                curve.errors.append(found)
+                model._keep(data, state, model._refitted(problem, state, data.largest))
                 curve.accuracies.append(100 * model.score(X_judged, y_judged))
     return curve
 

@@ -71,6 +71,19 @@ def test_a_fit_that_was_done_is_done_at_once_and_alike(digits, tmp_path):
     assert_same_to_the_bit(DCADL(**tolerant).fit(*digits, checkpoint=tmp_path / "c"), first)
 
 
+@pytest.mark.bits
+@pytest.mark.parametrize("passes", [2, 7, 11])  # before the first look, and before and after the best pass
+def test_a_resumed_fit_ends_where_its_error_ends_an_undisturbed_one(digits, tmp_path, passes):
+    tolerant = FAST | {"max_iter": 200, "tol": 2e-2}
+    whole = DCADL(**tolerant).fit(*digits)
+    assert whole.best_iter_ < whole.n_iter_ < 200
+    broken_off(DCADL(**tolerant), passes, *digits, checkpoint=tmp_path / "c")
+    resumed = DCADL(**tolerant).fit(*digits, checkpoint=tmp_path / "c")
+    assert_same_to_the_bit(resumed, whole)
+    assert (resumed.best_iter_, resumed.refit_lam_) == (whole.best_iter_, whole.refit_lam_)
+    assert len(resumed.objective_) == 3 * resumed.n_iter_  # of all passes, before and after
+
+
 def test_spilled_codes_and_weights_are_resumed_too(digits, tmp_path, monkeypatch):
     X, y = digits
     monkeypatch.setattr(

@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 
 import dcadl
 from dcadl import DCADL, PatchRidge, RandomAtoms
+from dcadl.estimators import files
 from dcadl.estimators.files import read_header
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -168,3 +169,26 @@ def test_fitted_arrays_lie_in_memory_as_a_file_holds_them(name, images):
     model = getattr(dcadl, name)().fit(*images)
     arrays = {key: value for key, value in vars(model).items() if isinstance(value, np.ndarray)}
     assert [key for key, value in arrays.items() if not value.flags.c_contiguous] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("DCADL", "refit_lam_"), ("DCADL", "best_iter_"), ("PatchRidge", "lam_")]
+)
+def test_what_a_fit_found_is_told_by_its_file(fitted, tmp_path, name, told):
+    fitted[name].save(tmp_path / "m")
+    assert getattr(dcadl.load(tmp_path / "m"), told) == getattr(fitted[name], told)
+
+
+def test_a_file_of_before_tells_less(fitted, tmp_path):
+    header, arrays = files.contents(fitted["PatchRidge"])
+    del header["told"]
+    files.write(tmp_path / "m", header, arrays)
+    assert not hasattr(dcadl.load(tmp_path / "m"), "lam_")
+
+
+@pytest.mark.parametrize("told", [{"lam_": -1.0}, {"lam_": "much"}, {"lam_": True}, {"predict": 1.0}, [1.0]])
+def test_what_no_fit_would_tell_is_refused(fitted, tmp_path, told):
+    header, arrays = files.contents(fitted["PatchRidge"])
+    files.write(tmp_path / "m", header | {"told": told}, arrays)
+    with pytest.raises(ValueError, match="must be"):
+        dcadl.load(tmp_path / "m")

@@ -45,7 +45,7 @@ class PatchRidge(Classifier):
     ----------
     coef_ : ndarray (n_classes, n_patches * patch_values)
     lam_ : float
-        The ridge of the fit; not kept in model files.
+        The ridge of the fit.
     intercept_, classes_, grid_, normalize_, n_features_in_ : as in `DCADL`
     """
 
@@ -88,9 +88,8 @@ class PatchRidge(Classifier):
     def _saved(self) -> SavedModel:
         C = len(self.classes_)
         arrays = {"coef_": (C, self.grid_.p * self.grid_.d), "intercept_": (C,)}
-        return SavedModel(
-            arrays, ("n_features_in_", "grid_", "image_shape_", *normalisation_value(self.normalize))
-        )
+        values = ("n_features_in_", "grid_", "image_shape_", *normalisation_value(self.normalize))
+        return SavedModel(arrays, values, ("lam_",))
 
 
 class RandomAtoms(PatchClassifier):
@@ -109,7 +108,7 @@ class RandomAtoms(PatchClassifier):
     ----------
     atoms_, coef_, intercept_, classes_, grid_, normalize_, n_features_in_ : as in `DCADL`
     lam_ : float
-        The ridge of the fit; not kept in model files.
+        The ridge of the fit.
     """
 
     def __init__(
@@ -163,6 +162,7 @@ class RandomAtoms(PatchClassifier):
                 "intercept_": (len(self.classes_),),
             },
             ("n_features_in_", "grid_", "image_shape_", *normalisation_value(self.normalize)),
+            ("lam_",),
         )
 
 

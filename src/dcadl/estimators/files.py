@@ -21,6 +21,7 @@ from dcadl.estimators.loaded import (
     finite_array,
     is_integer,
     one_line,
+    set_told,
     set_values,
 )
 from dcadl.estimators.validation import check_number
@@ -39,6 +40,7 @@ class SavedModel(NamedTuple):
 
     arrays: Mapping[str, tuple[int | str, ...]]  # a name: any length, the same wherever it is named
     values: tuple[str, ...]
+    told: tuple[str, ...] = ()  # numbers of the fit that predictions do without; older files have none
 
 
 class Tensors:
@@ -79,6 +81,8 @@ def contents(model: Classifier) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             NAMES_IN_FILES.get(name, name): _plain(name, getattr(model, name)) for name in layout.values
         },
     }
+    if told := {name: _plain(name, getattr(model, name)) for name in layout.told if hasattr(model, name)}:
+        header["told"] = told
     if hasattr(model, "temperature_"):
         header["temperature"] = float(model.temperature_)
     if hasattr(model, "training_"):
@@ -160,6 +164,7 @@ def rebuild(tensors: Tensors, header: dict[str, Any]) -> Classifier:
     for key in layout.arrays:
         setattr(model, key, finite_array(key, tensors.read(key)))
     model._check_fitted()
+    set_told(model, layout.told, header.get("told", {}))
     if "temperature" in header:  # models of older files have none
         check_number("temperature", header["temperature"], 0, above=True)
         model.temperature_ = float(header["temperature"])

@@ -23,6 +23,7 @@ TINY = np.finfo(np.float64).tiny  # an objective of zero is as low as it gets
 LOOKED_AT = 200  # training images; of fewer than the second number nothing is said
 FEWEST = 20
 MUCH = 0.01  # share of the objective; what lowers it by less hardly moves the predictions
+OF_ONE_FIT = ("training_", "temperature_", "refit_lam_", "best_iter_")  # the next one begins without them
 
 P = ParamSpec("P")
 Model = TypeVar("Model", bound="Classifier")
@@ -39,7 +40,7 @@ def fitting(fit: Callable[Concatenate[Model, P], Model]) -> Callable[Concatenate
     @wraps(fit)
     def all_or_nothing(self: Model, *args: P.args, **kwargs: P.kwargs) -> Model:
         before = dict(vars(self))
-        for name in ("training_", "temperature_"):  # they tell of the fit before this one
+        for name in OF_ONE_FIT:
             self.__dict__.pop(name, None)
         try:
             with one_blas_thread():

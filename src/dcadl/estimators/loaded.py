@@ -52,6 +52,16 @@ def set_values(model: Classifier, values: Mapping[str, Any]) -> None:
         check_option("normalize_", model.normalize_, NORMALISATIONS)
 
 
+def set_told(model: Classifier, names: tuple[str, ...], told: Any) -> None:
+    """What a file tells of the fit, as attributes of the model; all of them are numbers of at least 0."""
+    if not isinstance(told, dict) or not set(told) <= set(names):
+        raise ValueError(f"what it tells of its fit must be among {sorted(names)}; got {told!r}")
+    for name, value in told.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be a number of at least 0; got {value!r}")
+        setattr(model, name, value)
+
+
 def check_shapes(wanted: Mapping[str, tuple[int | str, ...]], found: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse arrays that are not those of the layout, or not of its shapes."""
     if set(found) != set(wanted):

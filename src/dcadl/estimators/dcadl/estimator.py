@@ -125,7 +125,7 @@ class DCADL(PatchClassifier):
         The weighted share of each class in the training labels, taken out of Y before the fit and
         added to the scores; zero for solver="paper".
     refit_lam_ : float
-        The ridge of the refitted classifier; not kept in model files.
+        The ridge of the refitted classifier.
     temperature_ : float
         Of `predict_proba`; by what the refitted classifier says of training images left out.
     classes_ : ndarray (n_classes,)
@@ -133,7 +133,7 @@ class DCADL(PatchClassifier):
     objective_ : ndarray (3 * n_iter_,)
         The objective after each block (codes, classifier, atoms) of each pass.
     n_iter_, best_iter_, n_dead_atoms_ : int
-        Passes made; the one that was kept (not in model files); atoms that no training image answers to.
+        Passes made; the one that was kept; atoms that no training image answers to.
     grid_, normalize_, n_features_in_ : Grid, str or None, int
         Where the patches lie; how they are normalised; values per image.
 
@@ -346,4 +346,4 @@ class DCADL(PatchClassifier):
         atoms, codes = atom_shape(self.grid_, self.image_shape_), self.grid_.p * self._codes_per_patch()
         arrays = {"atoms_": (self.n_atoms, *atoms), "coef_": (C, codes), "intercept_": (C,)}
         values = ("n_iter_", "n_features_in_", "grid_", "image_shape_", *chosen)
-        return SavedModel({**arrays, "objective_": ("passes",)}, values)
+        return SavedModel({**arrays, "objective_": ("passes",)}, values, ("refit_lam_", "best_iter_"))
