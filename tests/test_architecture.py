@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import dcadl
 
 SOURCE = Path(__file__).parents[1] / "src" / "dcadl"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -161,3 +165,51 @@ def test_estimators_have_no_twins():
 def test_benchmarks_take_nothing_from_the_tests(path):
     assert "tests" not in {name.split(".")[0] for name, _ in imports(ast.parse(path.read_text()))}
     assert "sys.path" not in path.read_text()
+
+
+# Files of ours that a call enters, at most, and frames of ours on its deepest stack.
+WALKS = {
+    ("DCADL", "fit"): (12, 9),
+    ("DCADL", "predict"): (8, 6),
+    ("PatchRidge", "fit"): (11, 9),
+    ("PatchRidge", "predict"): (8, 6),
+    ("DPL", "fit"): (10, 8),
+    ("DPL", "predict"): (7, 5),
+}
+NO_HOPS = {"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<lambda>"}
+
+
+def walked(call):
+    """Files of ours that the call enters, and frames of ours on its deepest stack."""
+    files, depth, deepest = set(), 0, 0
+
+    def watch(frame, event, _):
+        nonlocal depth, deepest
+        code = frame.f_code
+        ours = code.co_filename.startswith(str(SOURCE)) and code.co_name not in NO_HOPS
+        if ours and event in ("call", "return"):
+            files.add(code.co_filename)
+            depth += 1 if event == "call" else -1
+            deepest = max(deepest, depth)
+
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(files), deepest
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "what"), WALKS)
+def test_a_call_reaches_its_arithmetic_in_few_hops(name, what):
+    rng, y = np.random.default_rng(0), np.arange(80) % 4
+    X = rng.random((80, 144)) if name == "DPL" else rng.random((80, 12, 12))
+    model = getattr(dcadl, name)().fit(X, y)  # imports are no part of the walk
+    calls = {"fit": lambda: model.fit(X, y), "predict": lambda: model.predict(X)}
+
+    files, frames = walked(calls[what])
+
+    most_files, most_frames = WALKS[name, what]
+    assert files <= most_files
+    assert frames <= most_frames

@@ -18,8 +18,8 @@ from array_api_compat import (
 from array_api_compat import (
     device as device_of,
 )
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+from scipy.linalg import cho_factor, cho_solve, cholesky
+from scipy.linalg.lapack import dpotri, dtrtri
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
@@ -177,7 +177,9 @@ def spd_inverse(A: Array) -> Array:
     if not is_numpy_namespace(xp):
         return xp.linalg.inv(A)
     # LAPACK's potrf and potri: half the operations of a general inverse.
-    lower, _ = dpotri(_factor(A), lower=1, overwrite_c=1)  # above the diagonal it is zero
+    lower, _ = dpotri(
+        cholesky(A.T, lower=True, check_finite=False), lower=1, overwrite_c=1
+    )  # above the diagonal it is zero
     inverse = lower + lower.T
     np.einsum("ii->i", inverse)[:] *= 0.5
     return inverse
@@ -191,15 +193,7 @@ def spd_inverse_root(A: Array) -> Array:
         return import_torch().linalg.solve_triangular(_cholesky(A), eye, upper=False)
     if not is_numpy_namespace(xp):
         return xp.linalg.inv(xp.linalg.cholesky(A))
-    return dtrtri(_factor(A), lower=1, overwrite_c=1)[0]
-
-
-def _factor(A: np.ndarray) -> np.ndarray:
-    """L of A = LLᵀ in column order, zero above the diagonal."""
-    factor, trouble = dpotrf(A.T, lower=1)  # Aᵀ = A lies as LAPACK wants it
-    if trouble:
-        raise np.linalg.LinAlgError("the matrix is not positive definite")
-    return factor
+    return dtrtri(cholesky(A.T, lower=True, check_finite=False), lower=1, overwrite_c=1)[0]
 
 
 def inverse_factor(A: Array, eye: Array) -> Array:
