@@ -31,7 +31,7 @@ from dcadl.solvers import code_ridge, descent
 from machine import describe
 
 PASSES, FOLDS = 30, 3
-SETS = ("digits", "extended_yaleb", "extended_yaleb-5", "mnist-50", "scene15", "caltech101")
+SETS = ("digits", "extended_yaleb", "mnist-50", "scene15", "caltech101")
 CLASSES = 15  # of a set that has more: the first ones
 OWN = (code_ridge.EVERY, code_ridge.PATIENCE, DCADL().tol)
 
