@@ -6,6 +6,7 @@ import pytest
 from dcadl import LOOADL
 from dcadl.estimators.loo_adl.honest import honest_scores
 from dcadl.estimators.loo_adl.images import Images
+from dcadl.estimators.loo_adl.learn import atoms_within, features_need
 from dcadl.estimators.loo_adl.structures import MOST_FEATURES, usual_atoms
 
 
@@ -16,6 +17,19 @@ def test_very_many_images_have_more_atoms_as_far_as_their_features_can_be_solved
     assert few > some
     assert many >= some
     assert many == some or 2 * many * cells <= MOST_FEATURES
+
+
+@pytest.mark.parametrize("cells", [1, 21, 84])
+def test_a_gigabyte_is_enough_for_sixty_thousand_images(cells):
+    limit = 10**9
+    usual = usual_atoms(60_000, cells)
+
+    m = atoms_within(limit, usual, 60_000, cells)
+
+    assert 16 <= m <= usual
+    assert features_need(60_000, 2 * m * cells) <= limit
+    assert m == usual or features_need(60_000, 2 * (m + 1) * cells) > limit
+    assert atoms_within(None, usual, 60_000, cells) == usual
 
 
 def test_classes_of_three_brightnesses_are_told_apart(rng):

@@ -16,9 +16,16 @@ from dcadl.solvers.structure import Candidate
 
 
 def chosen_structure(
-    images: Images, C: int, backend: str, wanted: Candidates, m: int | None, seed: Any, journal: Journal
+    images: Images,
+    C: int,
+    backend: str,
+    wanted: Candidates,
+    m: int | None,
+    seed: Any,
+    journal: Journal,
+    limit: int | None,
 ) -> tuple[list[Candidate], Model, Atoms]:
-    """Candidates best first, the best as a model, and its m first atoms; None: as many as suit it."""
+    """Candidates best first, the best as a model, and its m first atoms; None: as many as suit it and `limit`."""
     kept = recalled_structure(journal, wanted.grids, backend)
     if kept is not None:
         return kept
@@ -27,7 +34,8 @@ def chosen_structure(
     few = learning.subset(images, images.order[: learning.CHOICE_IMAGES], C, backend)
     if m is None:
         counts = next(grid.counts for grid in wanted.grids if grid.patch == found[0].patch_shape)
-        m = usual_atoms(len(images.places), Pyramid(counts, found[0].pool).n_cells)
+        n, cells = len(images.places), Pyramid(counts, found[0].pool).n_cells
+        m = learning.atoms_within(limit, usual_atoms(n, cells), n, cells)
     model, first = learning.started(few, wanted, found[0], m, rng)
     note_structure(journal, found, model, first)
     return found, model, first

@@ -51,7 +51,7 @@ class LOOADL(CodingClassifier):
     ----------
     n_atoms : int or "auto", default="auto"
         Number of atoms, m; "auto" is 64 up to 1000 images, where they cost little, 32 beyond, and up
-        to 128 from 20 000 images on.
+        to 128 from 20 000 images on, as far as `max_memory` goes.
     patch_shape : int, tuple or "auto", default="auto"
         Height and width of an atom; for signals its length. "auto" compares three sizes, and reduces large
         images first, to about 8000 pixels.
@@ -204,14 +204,14 @@ class LOOADL(CodingClassifier):
             return self._fit(images, classes, (X, y, sample_weight), Journal(checkpoint, identity))
 
     def _fit(self, images: Images, classes: np.ndarray, given: tuple[Any, ...], journal: Journal) -> LOOADL:
-        C, wanted = len(classes), self._candidates(images)
+        C, wanted, limit = len(classes), self._candidates(images), memory_bytes(self.max_memory)
         m = None if self._open("n_atoms") else int(self.n_atoms)
-        found, model, first = chosen_structure(images, C, self.backend, wanted, m, self.random_state, journal)
+        found, model, first = chosen_structure(
+            images, C, self.backend, wanted, m, self.random_state, journal, limit
+        )
 
         def keep(target: LOOADL, learned: learning.Learned) -> None:
-            ridge, honest = learning.last_ridge(
-                images, C, self.backend, model, learned, memory_bytes(self.max_memory)
-            )
+            ridge, honest = learning.last_ridge(images, C, self.backend, model, learned, limit)
             target.classes_, target.image_shape_ = classes, images.shape
             target.reduction_, target._compared = images.factor, tuple(map(tuple, found))
             target._keep(model, learned, ridge, honest)
@@ -222,7 +222,7 @@ class LOOADL(CodingClassifier):
             def watch(atoms: Atoms) -> bool:
                 return report.after_pass(lambda target: keep(target, learning.Learned(atoms)))
 
-            passes = learning.Passes(self.max_iter, self.tol, watch, journal, memory_bytes(self.max_memory))
+            passes = learning.Passes(self.max_iter, self.tol, watch, journal, limit)
             learned = learning.learn_atoms(images, C, self.backend, model, first, passes)
         keep(self, learned)
         report.end()

@@ -289,16 +289,27 @@ def keeps_features(n: int, D: int, limit: int | None) -> bool:
     room = FEATURE_BYTES if limit is None else min(FEATURE_BYTES, limit // FEATURE_COPIES)
     if n * D * 4 <= room or (limit is None and n <= D):
         return True
-    few = n <= 2 * LEARNING_IMAGES  # too few for others to judge by
-    need = FEATURE_COPIES * 4 * D * n
-    if not few:
-        need = min(need, SUM_COPIES * 8 * D * D + FEATURE_COPIES * 4 * D * SUMMED_IMAGES)
+    need = features_need(n, D)
     if limit is not None and need > limit:
         raise ValueError(
             f"max_memory must leave room for {D} features of images, {-(-need // 10**6)} MB; got "
             f"{limit // 10**6} MB. Raise it, or use fewer atoms or a pool of fewer cells."
         )
-    return few and limit is not None
+    return n <= 2 * LEARNING_IMAGES and limit is not None
+
+
+def features_need(n: int, D: int) -> int:
+    """Bytes that D features of n images take, or sums over them where other images can judge."""
+    kept = FEATURE_COPIES * 4 * D * n
+    summed = SUM_COPIES * 8 * D * D + FEATURE_COPIES * 4 * D * SUMMED_IMAGES
+    return kept if n <= 2 * LEARNING_IMAGES else min(kept, summed)
+
+
+def atoms_within(limit: int | None, m: int, n: int, cells: int) -> int:
+    """m, or as many atoms as features of n images leave room for."""
+    while limit is not None and m > 1 and features_need(n, 2 * m * cells) > limit:
+        m -= 1
+    return m
 
 
 def sum_up(images: Images, n_classes: int, backend: str, model: Model, atoms: Atoms, *, about: Array) -> Sums:
