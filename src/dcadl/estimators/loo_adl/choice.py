@@ -25,7 +25,7 @@ def chosen_structure(
     journal: Journal,
     limit: int | None,
 ) -> tuple[list[Candidate], Model, Atoms]:
-    """Candidates best first, the best as a model, and its m first atoms; None: as many as suit it and `limit`."""
+    """Candidates best first, the best as a model, and its m first atoms; None: as many as `limit` allows."""
     kept = recalled_structure(journal, wanted.grids, backend)
     if kept is not None:
         return kept
