@@ -128,8 +128,8 @@ class LOOADL(CodingClassifier):
     >>> from dcadl import LOOADL
     >>> digits = load_digits()
     >>> model = LOOADL(random_state=0).fit(digits.images[:300], digits.target[:300])
-    >>> model.pool_
-    (2, 4)
+    >>> model.score(digits.images[300:], digits.target[300:]) > 0.95
+    True
     """
 
     atoms_: np.ndarray
