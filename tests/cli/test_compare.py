@@ -9,7 +9,8 @@ import pytest
 
 from dcadl.bench import compare as comparing
 from dcadl.bench.own import own_fold, own_name, read_own
-from dcadl.bench.settings import settings
+from dcadl.bench.settings import build, settings
+from dcadl.cli import pyramids
 from dcadl.cli.compare import lines, parse_budget
 
 
@@ -97,6 +98,30 @@ def test_an_outsider_that_wins_is_named(judged):
     other = folds("DCADL", "DCADL", 0.80, 0.82, 0.81, 0.80, 0.83)
 
     assert "use: RBFSVM, which is not dcadl's; of dcadl's own DCADL" in lines(judged(best, other), "faces")
+
+
+def test_a_pyramid_that_wins_is_fitted_by_its_option(judged):
+    best = folds("PyramidRidge", "PyramidRidge", 0.97, 0.98, 0.97, 0.98, 0.97)
+    other = folds("DCADL", "DCADL", 0.80, 0.82, 0.81, 0.80, 0.83)
+
+    assert "use: dcadl fit scenes --features pyramid" in lines(judged(best, other), "scenes")
+
+
+def test_pictures_that_are_large_enough_have_a_pyramid_as_fit_makes_it(folder, tmp_path):
+    rng = np.random.default_rng(0)
+    wave = [np.sin(np.mgrid[:50, :60][k % 2] + k) for k in range(20)]
+    images = np.stack(wave) / 4 + 0.5 + 0.05 * rng.random((20, 50, 60))
+    np.savez(tmp_path / "large.npz", images=np.uint8(200 * images), labels=np.arange(20) % 2)
+    large, small = (
+        {row.label: row for row in settings(own_name(str(p)))} for p in (tmp_path / "large.npz", folder)
+    )
+
+    model = build(large["PyramidRidge"], 0).fit(images[:16], np.arange(16) % 2)
+
+    assert "PyramidRidge" not in small
+    assert (model.predict(images[16:]) == np.arange(4) % 2).all()
+    given = {"n_words": pyramids.WORDS, "n_descriptors": pyramids.DESCRIPTORS, "max_side": pyramids.MAX_SIDE}
+    assert model.get_params() == {**given, "random_state": 0}
 
 
 def test_methods_are_compared_on_the_folds_that_all_have_run(judged):

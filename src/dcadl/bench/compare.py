@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcadl.bench.methods import method
+from dcadl.bench.methods import ESTIMATORS, method
 from dcadl.bench.own import FOLDS, own_config, own_fold, read_own
 from dcadl.bench.records import Record
 from dcadl.bench.report.summary import paired_difference
@@ -43,7 +43,7 @@ class Rival(NamedTuple):
     @property
     def ours(self) -> bool:
         """Whether `dcadl fit` fits it."""
-        return method(self.method).home == "dcadl.estimators"
+        return method(self.method).home == ESTIMATORS or bool(method(self.method).typed)
 
 
 class Verdict(NamedTuple):

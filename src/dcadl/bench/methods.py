@@ -13,6 +13,7 @@ GROUPS = {
 }
 UNLEARNED = "-unlearned"  # how labels of such rows end
 ESTIMATORS, CONTROLS, OUTSIDERS = "dcadl.estimators", "dcadl.bench.controls", "dcadl.bench.outsiders"
+PYRAMID = "dcadl.bench.pyramid_ridge"
 
 
 class Method(NamedTuple):
@@ -22,6 +23,7 @@ class Method(NamedTuple):
     title: str
     home: str = ESTIMATORS
     differs: str = ""  # where a row departs from the method's own paper
+    typed: str = ""  # what `dcadl fit` is told, where that is not the method's name
 
 
 METHODS = {
@@ -30,6 +32,7 @@ METHODS = {
     "PatchRidge": Method("controls", "Patch ridge"),
     "PCAAtoms": Method("controls", "PCA atoms", CONTROLS),
     "RandomAtoms": Method("controls", "Random atoms"),
+    "PyramidRidge": Method("controls", "Pyramid + ridge", PYRAMID, typed="--features pyramid"),
     "PixelRidge": Method("controls", "Ridge on pixels", CONTROLS),
     "KernelRidge": Method("controls", "Kernel ridge (RBF)", CONTROLS),
     "PCANet": Method("published", "PCANet", differs="one stage, by default"),

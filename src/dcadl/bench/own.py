@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from dcadl.bench.pyramid_ridge import LEAST_SIDE
 from dcadl.data.archives import cache_folder, is_archive, unpacked
 from dcadl.data.bunch import make_bunch
 from dcadl.data.folder import image_folder
@@ -53,8 +54,12 @@ def own_dataset_config(name: str) -> dict[str, Any]:
 
 
 def own_rows(name: str) -> dict[str, Any]:
-    """The rows that suit the data: pictures have patches."""
-    return own_config()["pictures" if read_own(name).X.ndim > 2 else "rows"]
+    """The rows that suit the data: pictures have patches, and large ones a pyramid."""
+    shape = read_own(name).X.shape[1:]
+    rows = dict(own_config()["pictures" if len(shape) > 1 else "rows"])
+    if min(shape[:2]) < LEAST_SIDE:
+        rows.pop("PyramidRidge", None)
+    return rows
 
 
 @lru_cache(maxsize=1)

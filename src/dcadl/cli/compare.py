@@ -101,11 +101,15 @@ def _advice(found: Any, data: str) -> list[str]:
 
 def _command(rival: Any, data: str) -> str:
     """What fits that row."""
+    from dcadl.bench.methods import method
+
+    if words := method(rival.method).typed:
+        return f"dcadl fit {data} {words}"
     typed = {name: word for word, name in method_names().items()}[rival.method]
     params = dict(rival.records[0]["params"])
-    words = [f"--{word} {params.pop(name)}" for word, name in OPTIONS.items() if name in params]
-    words += [f"--param {name}={value}" for name, value in params.items()]
-    return " ".join([f"dcadl fit {data} --method {typed}", *words])
+    options = [f"--{word} {params.pop(name)}" for word, name in OPTIONS.items() if name in params]
+    options += [f"--param {name}={value}" for name, value in params.items()]
+    return " ".join([f"dcadl fit {data} --method {typed}", *options])
 
 
 OPTIONS = {"patch": "patch_shape", "stride": "stride", "atoms": "n_atoms"}
