@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
@@ -39,6 +39,7 @@ class Classifier(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstim
     n_iter_: int
     training_: dict[str, Any]  # what `dcadl fit` knew of the data; kept in model files
     max_iter: int
+    _ridge_on_codes: ClassVar[bool] = False  # an exact one says nothing only where every code is zero
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of the highest score.
@@ -194,6 +195,7 @@ class CodingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 class PatchClassifier(CodingClassifier):
     """A linear classifier W on the codes τ(ΩX̄) of an image's patches, with `backend` and `normalize`."""
 
+    _ridge_on_codes = True
     atoms_: np.ndarray
     coef_: np.ndarray
     intercept_: np.ndarray

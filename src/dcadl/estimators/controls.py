@@ -49,6 +49,8 @@ class PatchRidge(Classifier):
     intercept_, classes_, grid_, normalize_, n_features_in_ : as in `DCADL`
     """
 
+    _ridge_on_codes = True
+
     def __init__(
         self,
         patch_shape: Any = "auto",

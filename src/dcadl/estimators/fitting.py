@@ -246,19 +246,32 @@ def warn_if_blind(model: Classifier, X: Any, y: Any = None, *_: Any) -> None:
     """Warn where the fit learned nothing: training images of all classes look alike to the model.
 
     Parameters far out of range do that without an error: a threshold or ridge may leave no code but zero.
+    """
+    if model._ridge_on_codes:
+        said = "every code of its training images is zero" if not model.coef_.any() else ""
+    else:
+        said = _named_by_chance(model, X, y)
+    if said:
+        warnings.warn(
+            f"{type(model).__name__} learned nothing: {said}. Blank images do that, and parameters far from "
+            "the default ones.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _named_by_chance(model: Classifier, X: Any, y: Any) -> str:
+    """What the model makes of its own training images, where that is no better than chance.
+
     Judged by the mean share of each class that is named rightly: a model that names one class alone has 1/C.
     """
     if type(X) is not np.ndarray or y is None or len(X) < FEWEST:
-        return  # what is read from disk or computed elsewhere is not read again
+        return ""  # what is read from disk or computed elsewhere is not read again
     some = np.unique(np.linspace(0, len(X) - 1, LOOKED_AT).astype(int))
     truth = np.ravel(y)[some]
     right = model.predict(X[some]) == truth
     shares = [right[truth == label].mean() for label in np.unique(truth)]
     chance = 1 / len(shares)
-    if len(shares) > 1 and np.mean(shares) < chance + 2 * np.sqrt(chance * (1 - chance) / len(some)):
-        warnings.warn(
-            f"{type(model).__name__} learned nothing: of its own training images it names "
-            f"{right.mean():.0%} rightly, as chance would. Parameters far from the default ones do that.",
-            UserWarning,
-            stacklevel=3,
-        )
+    if len(shares) < 2 or np.mean(shares) >= chance + 2 * np.sqrt(chance * (1 - chance) / len(some)):
+        return ""
+    return f"of its own training images it names {right.mean():.0%} rightly, as chance would"
