@@ -114,7 +114,6 @@ def test_a_matrix_that_cannot_be_factored_is_a_value_error(digits, monkeypatch):
     [
         ("DCADL", {"lam2": 1e-6}),
         ("DPL", {"tau": 1e-12}),
-        ("LOOADL", {"patch_shape": 1}),
         ("SADL", {"lam1": 1e6}),
         ("RandomAtoms", {"lam1": 1e6}),
     ],
