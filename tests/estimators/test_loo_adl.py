@@ -207,7 +207,7 @@ def test_atoms_longer_than_there_are_images_are_not_learned(rng):
 
 def test_learning_that_does_not_generalise_is_thrown_away(digits, monkeypatch):
     X, y = digits
-    monkeypatch.setattr(learning.Honest, "loss", 0.0)  # learned and first atoms tie
+    monkeypatch.setattr(learning.HeldOut, "loss", 0.0)  # learned and first atoms tie
 
     model = LOOADL(**QUICK, random_state=0).fit(X[:200], y[:200])
 
@@ -341,8 +341,8 @@ def test_a_picture_of_one_row_is_a_signal(rng):
 
 def test_the_last_ridge_is_as_strong_as_atoms_that_have_not_seen_the_images_ask_for(digits, monkeypatch):
     X, y = digits
-    found, crossed = [], learning._crossed_scores
-    monkeypatch.setattr(learning, "_crossed_scores", lambda *a: found.append(crossed(*a)) or found[-1])
+    found, crossed = [], learning._cross_fitted_scores
+    monkeypatch.setattr(learning, "_cross_fitted_scores", lambda *a: found.append(crossed(*a)) or found[-1])
 
     model = LOOADL(**QUICK, random_state=0).fit(X[:300], y[:300])
 

@@ -143,7 +143,7 @@ def test_a_resumed_fit_ends_with_the_undisturbed_model(digits, tmp_path, passes,
     undisturbed = LOOADL(**how, random_state=0).fit(X, y)
     broken_off(LOOADL(**how, random_state=0), passes, X, y, tmp_path / "c")
     monkeypatch.setattr(learning, "choose", None)  # neither choice nor halves are made again
-    monkeypatch.setattr(learning, "_crossed_scores", None)
+    monkeypatch.setattr(learning, "_cross_fitted_scores", None)
     made, step = [], loo_adl.step
     monkeypatch.setattr(loo_adl, "step", lambda *given: made.append(1) or step(*given))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dcadl import LOOADL
-from dcadl.estimators.loo_adl.honest import honest_scores
+from dcadl.estimators.loo_adl.held_out import honest_scores
 from dcadl.estimators.loo_adl.images import Images
 from dcadl.estimators.loo_adl.learn import atoms_within, features_need
 from dcadl.estimators.loo_adl.structures import MOST_FEATURES, usual_atoms

@@ -5,7 +5,7 @@ import pytest
 
 from dcadl.arrays import fetch
 from dcadl.ops.maps import (
-    Front,
+    WindowTransform,
     by_band,
     inverse_contrast,
     respond,
@@ -19,7 +19,7 @@ from dcadl.ops.maps import (
 )
 from dcadl.ops.patches import patch_grid, take_patches
 from dcadl.ops.pool import Pyramid, pool_bands
-from dcadl.ops.whiten import centring, signless_kmeans, usual_length, zca
+from dcadl.ops.whiten import centring, signless_kmeans, typical_length, zca
 
 GRIDS = pytest.mark.parametrize(
     "grid",
@@ -52,8 +52,8 @@ def test_one_filter_bank_on_raw_pixels_responds_as_atoms_to_whitened_patches(xp,
     Z, Omega = zca(S), rng.standard_normal((4, grid.d))
     white = U @ Z / np.linalg.norm(U @ Z, axis=1, keepdims=True)
 
-    front = Front(grid, xp.asarray(Z @ C), True, usual_length(Z, S))
-    R = respond(xp.asarray(Omega @ Z @ C), scaled_windows(xp.asarray(X), front))
+    transform = WindowTransform(grid, xp.asarray(Z @ C), True, typical_length(Z, S))
+    R = respond(xp.asarray(Omega @ Z @ C), scaled_windows(xp.asarray(X), transform))
 
     expected = as_maps((white @ Omega.T).reshape(5, grid.p, 4), grid)
     np.testing.assert_allclose(fetch(R), expected, atol=1e-10)
@@ -64,15 +64,15 @@ def test_one_filter_bank_on_raw_pixels_responds_as_atoms_to_whitened_patches(xp,
 def test_responses_band_by_band_are_those_of_windows_that_were_cut(xp, rng, grid, k):
     """Of a bank with one scale, or of two banks, the second at twice the scale."""
     X, Phi = xp.asarray(rng.uniform(size=(4, np.prod(grid.image)))), rng.standard_normal((20, grid.d))
-    front = Front(grid, xp.asarray(np.eye(grid.d)), True, 0.1)
+    transform = WindowTransform(grid, xp.asarray(np.eye(grid.d)), True, 0.1)
     S = strips(X, grid)
-    scale, pyramid = window_scales(X, S, front), Pyramid(grid.counts, (1, 2))
+    scale, pyramid = window_scales(X, S, transform), Pyramid(grid.counts, (1, 2))
 
     parts = xp.stack([scale, 2 * scale][:k], axis=1)
     bands = responses_by_band(xp.asarray(Phi), S, parts, grid, pyramid)
 
     gain = np.repeat([1, k], 10)[:, None]
-    expected = by_band(fetch(respond(xp.asarray(gain * Phi), scaled_windows(X, front))), pyramid)
+    expected = by_band(fetch(respond(xp.asarray(gain * Phi), scaled_windows(X, transform))), pyramid)
     for found, one in zip(bands, expected, strict=True):
         np.testing.assert_allclose(fetch(found), one, atol=1e-12)
 
@@ -81,9 +81,9 @@ def test_a_flat_window_stays_small_however_bright(rng):
     grid = patch_grid((6, 6), 3, 1)
     flat = np.full((1, 36), 0.3, np.float32)
     C = centring(9).astype(np.float32)
-    front = Front(grid, C, True, 1.0)
+    transform = WindowTransform(grid, C, True, 1.0)
 
-    R = respond(C, scaled_windows(flat, front))
+    R = respond(C, scaled_windows(flat, transform))
 
     assert np.abs(R).max() < 1e-3
 
@@ -95,7 +95,7 @@ def test_windows_that_whitening_hardly_leaves_anything_of(rng, share, length):
     x = rng.standard_normal(9)
     Q = share * np.linalg.qr(rng.standard_normal((9, 9)))[0] @ centring(9)
 
-    scale = scaled_windows(x[None], Front(grid, Q, True, 1.0)).ravel() @ x / (x @ x)
+    scale = scaled_windows(x[None], WindowTransform(grid, Q, True, 1.0)).ravel() @ x / (x @ x)
 
     assert scale * np.linalg.norm(Q @ x) == pytest.approx(length)
 

@@ -23,15 +23,15 @@ def make(xp, rng, how="whitened", levels=(2, 4), chunks=3, dtype=np.float64):
     """24 small images in chunks, with weights, and first atoms."""
     X = rng.uniform(size=(24, 81)).astype(dtype)
     grid = patch_grid((9, 9), 3, 1)
-    front, atoms = first_look([X], grid, how, 3, np.random.RandomState(0))
+    transform, atoms = first_look([X], grid, how, 3, np.random.RandomState(0))
     atoms = atoms._replace(t=1.001 * atoms.t)  # not on a response, where L has a kink
-    front = front._replace(whitener=xp.asarray(front.whitener))
+    transform = transform._replace(whitener=xp.asarray(transform.whitener))
     Y = np.eye(3)[np.arange(24) % 3].astype(dtype)
     weight = rng.uniform(0.5, 2, size=24)
     root = np.sqrt(weight).astype(dtype)
     Y = (Y - np.average(Y, axis=0, weights=weight)).astype(dtype) * root[:, None]
     images = [xp.asarray(part) for part in np.array_split(X, chunks)]
-    model = Model(front, Pyramid(grid.counts, levels))
+    model = Model(transform, Pyramid(grid.counts, levels))
     return loo_adl.pose(images, SerialWalk(), model, xp.asarray(Y), xp.asarray(root), LAM), atoms
 
 
@@ -39,7 +39,7 @@ def error_of(problem, atoms):
     """L from features of all images at once."""
     Q = np.concatenate([fetch(part) for part in problem.windows], axis=2)
     model = problem.model
-    R = respond(atoms.Omega @ fetch(model.front.whitener), Q)
+    R = respond(atoms.Omega @ fetch(model.transform.whitener), Q)
     F = split_averages(by_band(R, model.pyramid), atoms.t, model.pyramid).reshape(Q.shape[2], -1)
     root = fetch(problem.root)
     total = root @ root
@@ -66,7 +66,7 @@ def test_the_slope_is_that_of_finite_differences(xp, rng, how, levels):
 
     rise = (value(1e-6) - value(-1e-6)) / 2e-6
     assert state.trace[0] == pytest.approx(error_of(problem, atoms), rel=1e-10)
-    assert state.slope @ direction == pytest.approx(rise, rel=1e-4, abs=1e-8)
+    assert state.gradient @ direction == pytest.approx(rise, rel=1e-4, abs=1e-8)
 
 
 @HOWS
@@ -88,7 +88,7 @@ def test_the_error_never_rises_and_atoms_keep_their_length(rng, how):
 def test_a_state_that_cannot_fall_stays(rng):
     problem, atoms = make(np, rng)
     state = loo_adl.start(problem, atoms)
-    wrong = state._replace(slope=-state.slope)  # every step climbs
+    wrong = state._replace(gradient=-state.gradient)  # every step climbs
 
     after = loo_adl.step(problem, wrong)
 
@@ -101,4 +101,4 @@ def test_chunks_do_not_matter(rng):
     one, three = (loo_adl.start(*make(np, np.random.default_rng(seed), chunks=chunks)) for chunks in (1, 3))
 
     assert one.trace[0] == pytest.approx(three.trace[0], rel=1e-12)
-    np.testing.assert_allclose(one.slope, three.slope, atol=1e-12)
+    np.testing.assert_allclose(one.gradient, three.gradient, atol=1e-12)

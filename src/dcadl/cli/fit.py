@@ -22,7 +22,7 @@ from dcadl.cli.methods import (
     parse_params,
     parse_shape,
 )
-from dcadl.cli.plan import Plan, check_memory, make_plan, settle_color
+from dcadl.cli.plan import ReadingPlan, check_memory, make_plan, settle_color
 from dcadl.cli.presets import preset
 from dcadl.cli.progress import fit_with_bar
 from dcadl.cli.pyramids import MAX_SIDE, USUAL_METHOD, check_words, with_features
@@ -196,12 +196,12 @@ class Wanted(NamedTuple):
     limits: Limits
 
 
-def _prepare(data: str, asked: Asked, wanted: Wanted) -> tuple[Any, Plan, Labelled]:
+def _prepare(data: str, asked: Asked, wanted: Wanted) -> tuple[Any, ReadingPlan, Labelled]:
     """The model, not fitted yet, how pictures are read, and the samples; what has no room is refused."""
     options: dict[str, Any] = {"skip": wanted.skip, "limits": wanted.limits}
     if asked.features:
         model, _ = _model(asked, pictures=True)
-        return model, Plan(None, False, None), read_data(data, max_side=MAX_SIDE, **options)
+        return model, ReadingPlan(None, False, None), read_data(data, max_side=MAX_SIDE, **options)
     model, own_size = (None, None) if asked.is_open else _model(asked, pictures=True)
     plan = make_plan(data, wanted.size or own_size, wanted.color, settled=not asked.is_open)
     if model is None and plan.survey is not None:
@@ -251,7 +251,7 @@ def _model(asked: Asked, *, pictures: bool) -> tuple[Any, Any]:
     return build(cls, _seeded(cls, asked.seed) | own | asked.params), setting.size if setting else None
 
 
-def _check_room(model: AnyModel, plan: Plan) -> None:
+def _check_room(model: AnyModel, plan: ReadingPlan) -> None:
     """Refuse a folder that does not fit, before it is read."""
     if plan.survey is not None and plan.size is not None:
         with in_options_words(model):

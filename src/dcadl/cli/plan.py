@@ -23,7 +23,7 @@ USUAL_ATOMS = 32  # of methods that do not say how many
 COMPARED, COMPARED_PIXELS = 200, 2_500  # pictures that grey and colour are compared on, and their size
 
 
-class Plan(NamedTuple):
+class ReadingPlan(NamedTuple):
     """How pictures are read."""
 
     size: Any  # (height, width), or None: as they are
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
         return f"{own} pixels, {'kept' if kept else f'brought to {times_text(self.size)}'} {colour}{self.why}"
 
 
-def make_plan(data: str, size: Any, color: bool | None, *, settled: bool) -> Plan:
+def make_plan(data: str, size: Any, color: bool | None, *, settled: bool) -> ReadingPlan:
     """What was typed, and for the rest what suits the pictures of a folder or an archive.
 
     `settled`: a method was asked for. It gets grey pictures unless colour was asked for too.
@@ -57,14 +57,16 @@ def make_plan(data: str, size: Any, color: bool | None, *, settled: bool) -> Pla
     if color is None and settled:
         color = False
     if folder is None:
-        return Plan(wanted, color, None, color is None)
+        return ReadingPlan(wanted, color, None, color is None)
     survey = survey_folder(folder)
     if len(survey.sizes):  # else reading them will name them all
         wanted = wanted or survey.working_size
-    return Plan(wanted, survey.color if color is None else color, survey, color is None and survey.color)
+    return ReadingPlan(
+        wanted, survey.color if color is None else color, survey, color is None and survey.color
+    )
 
 
-def settle_color(plan: Plan, samples: Labelled, seed: int) -> tuple[Plan, Labelled]:
+def settle_color(plan: ReadingPlan, samples: Labelled, seed: int) -> tuple[ReadingPlan, Labelled]:
     """Colour pictures in grey, where grey tells the classes apart better."""
     if not plan.open_color or samples.X.ndim < 4:
         return plan, samples

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dcadl.cli.control import Control, ridge_on_pixels
-from dcadl.cli.plan import Plan
+from dcadl.cli.plan import ReadingPlan
 from dcadl.cli.pyramids import WithFeatures
 from dcadl.cli.read import Labelled, Parts, image_shape
 from dcadl.cli.terminal import note, say, size_text, times_text
@@ -57,7 +57,7 @@ class Fitted(NamedTuple):
 
 
 def report(
-    fitted: Fitted, samples: Labelled, parts: Parts, plan: Plan, output: Path, crossed: Judged | None
+    fitted: Fitted, samples: Labelled, parts: Parts, plan: ReadingPlan, output: Path, crossed: Judged | None
 ) -> None:
     """The screen at the end; the model is saved once more with what was measured."""
     model, features, seconds = fitted
@@ -107,7 +107,7 @@ def idle_atoms(model: AnyModel, X: Any) -> int:
 
 
 def _lines(
-    model: AnyModel, y: Any, plan: Plan, judged: Judged | None, control: str
+    model: AnyModel, y: Any, plan: ReadingPlan, judged: Judged | None, control: str
 ) -> Iterator[tuple[str, str]]:
     yield "classes", classes_line(y)
     if plan.sentence():
@@ -132,7 +132,7 @@ def _tested(model: AnyModel, samples: Labelled, parts: Parts) -> Judged | None:
     return Judged(float(np.trace(confusion) / len(y)), len(y), confusion, "not trained on")
 
 
-def _cautions(samples: Labelled, y: Any, parts: Parts, plan: Plan, judged: Judged | None) -> list[str]:
+def _cautions(samples: Labelled, y: Any, parts: Parts, plan: ReadingPlan, judged: Judged | None) -> list[str]:
     found = few_samples_cautions(y, judged)
     if samples.X.ndim > 2:
         seen = (None, None) if plan.survey is None else (plan.survey.sizes, plan.survey.target)

@@ -134,10 +134,10 @@ def _loo_adl(model: LOOADL) -> tuple[Operation, ...]:
     cells, m = _cells(Pyramid(grid.counts, model.pool_)), len(model.atoms_)
     coef = np.moveaxis(model.coef_.reshape(-1, 2 * m, model.coef_.shape[1] // (2 * m)), 1, 2)
     end = Linear(coef.reshape(len(coef), -1), model.intercept_)
-    return (*reduced, *_front(model, grid), Split(model.thresholds_), cells, end)
+    return (*reduced, *_window_transform(model, grid), Split(model.thresholds_), cells, end)
 
 
-def _front(model: LOOADL, grid: Grid) -> tuple[FilterBank, ...]:
+def _window_transform(model: LOOADL, grid: Grid) -> tuple[FilterBank, ...]:
     """Responses of windows to the atoms: one bank, or whitening and then a bank on vectors of unit length."""
     if not model._usual:
         return (_bank(grid, model.atoms_, None if model.normalize_ is None else "centred"),)

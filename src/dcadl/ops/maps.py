@@ -24,15 +24,15 @@ from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid, pool_bands, unpool
 
 
-class Front(NamedTuple):
+class WindowTransform(NamedTuple):
     """How windows become comparable before they meet an atom."""
 
     grid: Grid
     whitener: Array  # (d, d): ZC, or C, or the identity
     contrast: bool  # whether lengths are taken out
-    usual: float | None  # root mean square of ‖ZCx‖/‖Cx‖; None: lengths are not taken out again
+    typical_length: float | None  # root mean square of ‖ZCx‖/‖Cx‖; None: lengths are not taken out again
 
-    def on_places(self, stride: tuple[int, int]) -> Front:
+    def on_places(self, stride: tuple[int, int]) -> WindowTransform:
         """The same with another step between windows."""
         return self._replace(grid=self.grid._replace(stride=stride))
 
@@ -90,14 +90,14 @@ def responses_by_band(
         yield xp.reshape(R, (*R.shape[:2], *S.shape[2:]))
 
 
-def window_scales(X: Array, S: Array, front: Front) -> Array | None:
+def window_scales(X: Array, S: Array, transform: WindowTransform) -> Array | None:
     """scale(x) of each window x, (rows, b, columns), given images X and their strips S; None: all are 1."""
-    if not front.contrast:
+    if not transform.contrast:
         return None
-    inverse = inverse_contrast(X, front.grid)
-    if front.usual is None:
+    inverse = inverse_contrast(X, transform.grid)
+    if transform.typical_length is None:
         return inverse
-    return inverse_whitened(S, inverse, front)
+    return inverse_whitened(S, inverse, transform)
 
 
 def inverse_contrast(X: Array, grid: Grid) -> Array:
@@ -115,26 +115,26 @@ def inverse_contrast(X: Array, grid: Grid) -> Array:
     return (1 - empty) / xp.sqrt(left + empty)
 
 
-def inverse_whitened(S: Array, inverse: Array, front: Front) -> Array:
+def inverse_whitened(S: Array, inverse: Array, transform: WindowTransform) -> Array:
     """1/‖ZCx‖, (rows, b, columns), of the windows in strips S given 1/‖Cx‖.
 
     Where ‖ZCx‖/‖Cx‖ is far below the usual it is rounding in a flat window, which must not become a pattern.
     """
     xp = array_namespace(S)
-    assert front.usual is not None
+    assert transform.typical_length is not None
     squares = []
-    for P in rows_of_windows(S, front.grid):
-        white = front.whitener @ P
+    for P in rows_of_windows(S, transform.grid):
+        white = transform.whitener @ P
         white *= white
         squares.append(xp.sum(white, axis=0))
     lengths = xp.reshape(xp.sqrt(xp.stack(squares, axis=0)), inverse.shape) * inverse
-    return inverse / xp.clip(lengths, min=WHITENED_FLOOR * front.usual)
+    return inverse / xp.clip(lengths, min=WHITENED_FLOOR * transform.typical_length)
 
 
-def scaled_windows(X: Array, front: Front) -> Array:
+def scaled_windows(X: Array, transform: WindowTransform) -> Array:
     """Q = scale·P, (rows, d, b, columns): responses are ΦQ."""
-    S = strips(X, front.grid)
-    scale, found = window_scales(X, S, front), _stacked(S, front.grid)
+    S = strips(X, transform.grid)
+    scale, found = window_scales(X, S, transform), _stacked(S, transform.grid)
     if scale is not None:
         found *= scale[:, None, :, :]
     return found

@@ -22,7 +22,7 @@ def zca(S: np.ndarray) -> np.ndarray:
     return (vectors / np.sqrt(np.clip(values, 0, None) + floor)) @ vectors.T
 
 
-def usual_length(Z: np.ndarray, S: np.ndarray) -> float:
+def typical_length(Z: np.ndarray, S: np.ndarray) -> float:
     """Root mean square of ‖Zu‖ over patches u with second moment S."""
     return float(np.sqrt(np.trace(Z @ S @ Z)))
 

@@ -27,7 +27,7 @@ from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, d
 from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import loss_and_gradient
 from dcadl.ops.maps import (
-    Front,
+    WindowTransform,
     by_band,
     respond,
     responses_by_band,
@@ -49,13 +49,13 @@ MOST_HALVINGS = 8
 MAP_BYTES = 3_000_000  # of windows and maps of a chunk
 BAND_BYTES = 2_500_000  # of strips and maps of a band, of a chunk
 LOG_T = (-15.0, 5.0)  # what log t stays within
-ENOUGH = 1e-4  # share of the decrease that the slope promises
+ENOUGH = 1e-4  # share of the decrease that the gradient promises
 
 
 class Model(NamedTuple):
     """How images become features, but for the atoms."""
 
-    front: Front
+    transform: WindowTransform
     pyramid: Pyramid
 
 
@@ -78,41 +78,41 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """What moves: the variables in one vector, their slope, and the last changes of both."""
+    """What moves: the variables in one vector, their gradient, and the last changes of both."""
 
     x: np.ndarray  # Ω by rows, then log t
-    slope: np.ndarray
+    gradient: np.ndarray
     pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
     trace: tuple[float, ...]  # L at the start and after each pass
 
 
 def pose(images: Sequence[Array], walk: Walk, model: Model, Y: Array, root: Array, lam: float) -> Problem:
     """The problem, with windows cut and their lengths taken out once."""
-    found, _ = walk(lambda X: (scaled_windows(X, model.front), ()), images)
+    found, _ = walk(lambda X: (scaled_windows(X, model.transform), ()), images)
     return Problem(found, walk, model, Y, root, lam)
 
 
 def start(problem: Problem, atoms: Atoms) -> State:
-    """The first look at L and its slope."""
+    """The first look at L and its gradient."""
     x = np.concatenate([atoms.Omega.ravel(), np.log(atoms.t)]).astype(np.float64)
-    value, slope = _loss_and_slope(problem, x)
-    return State(x, slope, (), (value,))
+    value, gradient = _loss_and_gradient(problem, x)
+    return State(x, gradient, (), (value,))
 
 
 def step(problem: Problem, state: State) -> State:
-    """One L-BFGS step; where it fails, one along the slope; where that fails too, none."""
+    """One L-BFGS step; where it fails, one along the gradient; where that fails too, none."""
     value = state.trace[-1]
     for pairs in (state.pairs, ()) if state.pairs else ((),):
         direction = _direction(problem, state, pairs)
-        promised = float(state.slope @ direction)
+        promised = float(state.gradient @ direction)
         length = 1.0
         for _ in range(MOST_HALVINGS):
             x = _on_spheres(problem, state.x + length * direction)
-            new_value, slope = _loss_and_slope(problem, x)
+            new_value, gradient = _loss_and_gradient(problem, x)
             if new_value <= value + ENOUGH * length * promised:
-                change = (x - state.x, slope - state.slope)
+                change = (x - state.x, gradient - state.gradient)
                 kept = (*pairs, change)[-MEMORY:] if change[0] @ change[1] > 0 else pairs
-                return State(x, slope, kept, (*state.trace, new_value))
+                return State(x, gradient, kept, (*state.trace, new_value))
             length /= 2
     return state._replace(pairs=(), trace=(*state.trace, value))
 
@@ -138,7 +138,7 @@ def map_slices(X: Array, grid: Grid, m: int) -> list[slice]:
 
 def feature_slices(X: Array, model: Model, m: int) -> list[slice]:
     """The same where only strips, and maps of a band with what is made of them, are there at once."""
-    grid, pyramid = model.front.grid, model.pyramid
+    grid, pyramid = model.transform.grid, model.pyramid
     tallest = max(rows.stop - rows.start for rows in pyramid.row_slices())
     values = (grid.image[0] * grid.d // grid.patch[0] + 2 * m * tallest) * grid.counts[1]
     return chunk_slices(X, grid, BAND_BYTES * grid.p * grid.d // values, smallest=1)
@@ -146,11 +146,11 @@ def feature_slices(X: Array, model: Model, m: int) -> list[slice]:
 
 def features(X: Array, model: Model, filters: Array, t: Array) -> Array:
     """Features of a chunk of images, one row each, under the filter bank Φ."""
-    front, pyramid = model
-    S = strips(X, front.grid)
-    scale = window_scales(X, S, front)
+    transform, pyramid = model
+    S = strips(X, transform.grid)
+    scale = window_scales(X, S, transform)
     scale = None if scale is None else scale[:, None, :, :]
-    bands = responses_by_band(filters, S, scale, front.grid, pyramid)
+    bands = responses_by_band(filters, S, scale, transform.grid, pyramid)
     return by_image(split_averages(bands, t, pyramid))
 
 
@@ -163,16 +163,16 @@ def groups_of(pyramid: Pyramid, m: int) -> Groups:
 # --- the objective ---------------------------------------------------------------------------------------
 
 
-def _loss_and_slope(problem: Problem, x: np.ndarray) -> tuple[float, np.ndarray]:
-    """L, and its slope along the spheres and log t."""
-    like, front = problem.windows[0], problem.model.front
+def _loss_and_gradient(problem: Problem, x: np.ndarray) -> tuple[float, np.ndarray]:
+    """L, and its gradient along the spheres and log t."""
+    like, transform = problem.windows[0], problem.model.transform
     Omega, log_t = _unpacked(problem, x)
-    Phi, t = sent(Omega, like) @ front.whitener, sent(np.exp(log_t), like)
+    Phi, t = as_like(Omega, like) @ transform.whitener, as_like(np.exp(log_t), like)
     responses, parts = _forward(problem, Phi, t)
     F = array_namespace(like).concat(parts, axis=0)
-    value, dF = _loss_and_gradient(problem, F)
+    value, dF = _loss_of_features(problem, F)
     dPhi, dt = _backward(problem, responses, dF, t)
-    dOmega = fetch(dPhi) @ fetch(front.whitener).T.astype(np.float64)
+    dOmega = fetch(dPhi) @ fetch(transform.whitener).T.astype(np.float64)
     dOmega = dOmega - (dOmega * Omega).sum(axis=1, keepdims=True) * Omega
     return value, np.concatenate([dOmega.ravel(), fetch(dt) * np.exp(log_t)])
 
@@ -214,7 +214,7 @@ def _flat(maps: Array) -> Array:
     return array_namespace(maps).reshape(maps, (*maps.shape[:2], -1))
 
 
-def _loss_and_gradient(problem: Problem, F: Array) -> tuple[float, Array]:
+def _loss_of_features(problem: Problem, F: Array) -> tuple[float, Array]:
     """L of raw features, and dL/dF."""
     xp = array_namespace(F)
     root = problem.root
@@ -235,8 +235,8 @@ def _loss_and_gradient(problem: Problem, F: Array) -> tuple[float, Array]:
 def _direction(
     problem: Problem, state: State, pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
 ) -> np.ndarray:
-    """−H·slope by the two-loop recursion; without pairs, along the slope by a fixed length an atom."""
-    q = state.slope.copy()
+    """−H·gradient by the two-loop recursion; without pairs, along the gradient by a fixed length an atom."""
+    q = state.gradient.copy()
     if not pairs:
         Omega, _ = _unpacked(problem, q)
         longest = np.linalg.norm(Omega, axis=1).max()
@@ -253,7 +253,7 @@ def _direction(
 
 
 def _unpacked(problem: Problem, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    d = problem.model.front.grid.d
+    d = problem.model.transform.grid.d
     m = len(x) // (d + 1)
     return x[: m * d].reshape(m, d), x[m * d :]
 
@@ -265,6 +265,6 @@ def _on_spheres(problem: Problem, x: np.ndarray) -> np.ndarray:
     return np.concatenate([(Omega / np.where(lengths > 0, lengths, 1.0)).ravel(), np.clip(log_t, *LOG_T)])
 
 
-def sent(x: np.ndarray, like: Array) -> Array:
+def as_like(x: np.ndarray, like: Array) -> Array:
     """`x` in the library, dtype and device of `like`."""
     return array_namespace(like).asarray(x, dtype=like.dtype, device=device_of(like))

@@ -18,7 +18,7 @@ import numpy as np
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
 from dcadl.ops.codes import by_image
 from dcadl.ops.maps import (
-    Front,
+    WindowTransform,
     inverse_contrast,
     inverse_whitened,
     responses_by_band,
@@ -29,8 +29,8 @@ from dcadl.ops.patches import Grid, centred_rows, patch_table
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.ridge import centred, dual, least_log_loss
 from dcadl.ops.standardise import Groups, standard_of, standardise
-from dcadl.ops.whiten import centring, signless_kmeans, usual_length, zca
-from dcadl.solvers.loo_adl import Atoms, sent
+from dcadl.ops.whiten import centring, signless_kmeans, typical_length, zca
+from dcadl.solvers.loo_adl import Atoms, as_like
 from dcadl.solvers.walk import Walk
 
 NORMALISATIONS = ("whitened", "whitened-once", "centred", None)
@@ -83,7 +83,7 @@ def compare(
     union = Pyramid(grid.counts, levels)
     seeds = rng.randint(2**31, size=len(hows)).tolist()
 
-    def look(how: str | None, seed: int) -> tuple[tuple[Front, Atoms], tuple[()]]:
+    def look(how: str | None, seed: int) -> tuple[tuple[WindowTransform, Atoms], tuple[()]]:
         return first_look(images, grid, how, m, np.random.RandomState(seed)), ()
 
     looks, _ = walk(look, hows, seeds)
@@ -100,15 +100,19 @@ def compare(
 
 def first_look(
     images: Sequence[Array], grid: Grid, how: str | None, m: int, rng: np.random.RandomState
-) -> tuple[Front, Atoms]:
+) -> tuple[WindowTransform, Atoms]:
     """Whitening and first atoms from windows of some of the images: directions that many windows share."""
     X = array_namespace(images[0]).concat(list(images), axis=0)
     chosen = np.sort(rng.permutation(X.shape[0])[:SAMPLED_IMAGES])
     U = _some_windows(take_rows(X, chosen), grid, how, rng)
-    front, white = _front(U, grid, how)
+    transform, white = _window_transform(U, grid, how)
     Omega = signless_kmeans(white, m, rng)
-    t = np.full(m, THRESHOLD) if front.contrast else _spread_thresholds(np.abs(U @ front.whitener @ Omega.T))
-    return front._replace(whitener=sent(front.whitener, X)), Atoms(Omega, t)
+    t = (
+        np.full(m, THRESHOLD)
+        if transform.contrast
+        else _spread_thresholds(np.abs(U @ transform.whitener @ Omega.T))
+    )
+    return transform._replace(whitener=as_like(transform.whitener, X)), Atoms(Omega, t)
 
 
 def _spread_thresholds(R: np.ndarray) -> np.ndarray:
@@ -136,22 +140,22 @@ def take_rows(X: Array, chosen: np.ndarray) -> Array:
     return xp.take(X, xp.asarray(chosen, device=device_of(X)), axis=0)
 
 
-def _front(U: np.ndarray, grid: Grid, how: str | None) -> tuple[Front, np.ndarray]:
-    """The front end, and windows U as atoms will see them, of length one."""
+def _window_transform(U: np.ndarray, grid: Grid, how: str | None) -> tuple[WindowTransform, np.ndarray]:
+    """The transform, and windows U as atoms will see them, of length one."""
     if how is None:
-        usual = np.sqrt(np.mean(np.sum(U * U, axis=1))) or 1.0
-        return Front(grid, np.eye(grid.d) / usual, False, None), _unit(U)
+        typical = np.sqrt(np.mean(np.sum(U * U, axis=1))) or 1.0
+        return WindowTransform(grid, np.eye(grid.d) / typical, False, None), _unit(U)
     C = centring(grid.d)
     lively = np.sum(U * U, axis=1) > LIVELY
     U = U[lively] if lively.any() else U
     if how == "centred":
-        return Front(grid, C, True, None), _unit(U)
+        return WindowTransform(grid, C, True, None), _unit(U)
     S = as_float64(U.T @ U) / len(U) * lively.any()  # of flat windows rounding is left: nothing to whiten by
     Z = zca(S)
-    usual = usual_length(Z, S) or 1.0
+    typical = typical_length(Z, S) or 1.0
     if how == "whitened":
-        return Front(grid, Z @ C, True, usual), _unit(U @ Z)
-    return Front(grid, Z @ C / usual, True, None), _unit(U @ Z)
+        return WindowTransform(grid, Z @ C, True, typical), _unit(U @ Z)
+    return WindowTransform(grid, Z @ C / typical, True, None), _unit(U @ Z)
 
 
 def _unit(U: np.ndarray) -> np.ndarray:
@@ -160,39 +164,39 @@ def _unit(U: np.ndarray) -> np.ndarray:
 
 
 def _features(
-    images: Sequence[Array], walk: Walk, fronts: Sequence[tuple[Front, Atoms]], union: Pyramid
+    images: Sequence[Array], walk: Walk, transforms: Sequence[tuple[WindowTransform, Atoms]], union: Pyramid
 ) -> list[Array]:
-    """Features of all images for each front end: strips and contrast shared, all atoms one bank."""
-    xp, grid = array_namespace(images[0]), fronts[0][0].grid
-    banks = [bank(front, atoms, images[0]) for front, atoms in fronts]
+    """Features of all images for each transform: strips and contrast shared, all atoms one bank."""
+    xp, grid = array_namespace(images[0]), transforms[0][0].grid
+    banks = [bank(transform, atoms, images[0]) for transform, atoms in transforms]
     Phi, t = (xp.concat(list(parts), axis=0) for parts in zip(*banks))
 
     def visit(X: Array) -> tuple[None, tuple[list[Array]]]:
         S = strips(X, grid)
-        scale = _scales(X, S, [front for front, _ in fronts])
+        scale = _scales(X, S, [transform for transform, _ in transforms])
         return None, ([split_averages(responses_by_band(Phi, S, scale, grid, union), t, union)],)
 
     _, (parts,) = walk(visit, images)
     averages = xp.concat(parts, axis=0)  # (n, 2, atoms of all, cells)
-    m = averages.shape[2] // len(fronts)
-    return [by_image(averages[:, :, i * m : (i + 1) * m, :]) for i in range(len(fronts))]
+    m = averages.shape[2] // len(transforms)
+    return [by_image(averages[:, :, i * m : (i + 1) * m, :]) for i in range(len(transforms))]
 
 
-def _scales(X: Array, S: Array, fronts: Sequence[Front]) -> Array:
-    """Scales of windows under each front end, (rows, front ends, b, columns)."""
-    xp, contrast = array_namespace(X), inverse_contrast(X, fronts[0].grid)
+def _scales(X: Array, S: Array, transforms: Sequence[WindowTransform]) -> Array:
+    """Scales of windows under each transform, (rows, transforms, b, columns)."""
+    xp, contrast = array_namespace(X), inverse_contrast(X, transforms[0].grid)
 
-    def scale(front: Front) -> Array:
-        if not front.contrast:
+    def scale(transform: WindowTransform) -> Array:
+        if not transform.contrast:
             return xp.ones_like(contrast)
-        return contrast if front.usual is None else inverse_whitened(S, contrast, front)
+        return contrast if transform.typical_length is None else inverse_whitened(S, contrast, transform)
 
-    return xp.stack([scale(front) for front in fronts], axis=1)
+    return xp.stack([scale(transform) for transform in transforms], axis=1)
 
 
-def bank(front: Front, atoms: Atoms, like: Array) -> tuple[Array, Array]:
+def bank(transform: WindowTransform, atoms: Atoms, like: Array) -> tuple[Array, Array]:
     """Φ = ΩZC and t, where `like` lives."""
-    return sent(atoms.Omega, like) @ front.whitener, sent(atoms.t, like)
+    return as_like(atoms.Omega, like) @ transform.whitener, as_like(atoms.t, like)
 
 
 def _level_grams(F: Array, labels: Labels, union: Pyramid, m: int) -> dict[int, Array]:

@@ -14,7 +14,7 @@ from dcadl.estimators.files import SavedModel
 from dcadl.estimators.fitting import FitReport, fitted_array, fitting
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.choice import chosen_structure
-from dcadl.estimators.loo_adl.honest import Honest
+from dcadl.estimators.loo_adl.held_out import HeldOut
 from dcadl.estimators.loo_adl.images import Images, reduce_images, reduced_shape, training_images
 from dcadl.estimators.loo_adl.journal import Journal, identity_of
 from dcadl.estimators.loo_adl.structures import (
@@ -26,7 +26,7 @@ from dcadl.estimators.loo_adl.structures import (
 from dcadl.estimators.prediction import on_backend
 from dcadl.estimators.validation import check_number, check_option, is_dask
 from dcadl.locks import locked
-from dcadl.ops.maps import Front
+from dcadl.ops.maps import WindowTransform
 from dcadl.ops.patches import Grid, atom_shape, patch_grid
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.ridge import best_temperature
@@ -254,29 +254,28 @@ class LOOADL(CodingClassifier):
             images.working_shape, self.patch_shape, self.stride, self.normalize, self.pool, vector
         )
 
-    def _keep(self, model: Model, learned: learning.Learned, ridge: RidgeFit, honest: Honest) -> None:
+    def _keep(self, model: Model, learned: learning.Learned, ridge: RidgeFit, held_out: HeldOut) -> None:
         """Fitted attributes, all but those of the data."""
-        front, result = model.front, learned.result
+        transform, result = model.transform, learned.result
         self.n_atoms_, self.normalize_ = len(learned.atoms.t), self._compared[0][1]
-        dtype = fetch(front.whitener).dtype
-        filters = learned.atoms.Omega @ fetch(front.whitener)
-        self.patch_shape_, self.stride_ = front.grid.patch, front.grid.stride
+        dtype = fetch(transform.whitener).dtype
+        filters = learned.atoms.Omega @ fetch(transform.whitener)
+        self.patch_shape_, self.stride_ = transform.grid.patch, transform.grid.stride
         self.pool_ = model.pyramid.levels
         self.atoms_ = fitted_array(filters, dtype).reshape(-1, *self._atom_shape())
         self.thresholds_ = fitted_array(learned.atoms.t, dtype)
-        honest, shift = honest.shifted()
-        self.coef_, self.intercept_ = (
-            fitted_array(ridge.W, dtype),
-            fitted_array(fetch(ridge.b) + shift, dtype),
-        )
+        held_out, shift = held_out.shifted()
+        self.coef_ = fitted_array(ridge.W, dtype)
+        self.intercept_ = fitted_array(fetch(ridge.b) + shift, dtype)
         self.lam_, self.learned_ = ridge.lam, result is not None
         self.objective_ = np.asarray(result.state.trace if result else ())
         self.n_iter_ = result.n_iter if result else 1
-        self.temperature_ = best_temperature(honest.scores, honest.numbers, honest.weight)
-        self.expected_accuracy_, self.n_judged_ = honest.accuracy, len(honest.numbers)
-        self.confusion_ = honest.confusion
-        self._usual = front.usual
-        self._whitener = fitted_array(front.whitener if front.usual else np.empty((0, 0)), dtype)
+        self.temperature_ = best_temperature(held_out.scores, held_out.numbers, held_out.weight)
+        self.expected_accuracy_, self.n_judged_ = held_out.accuracy, len(held_out.numbers)
+        self.confusion_ = held_out.confusion
+        self._usual = transform.typical_length
+        again = transform.whitener if transform.typical_length else np.empty((0, 0))
+        self._whitener = fitted_array(again, dtype)
 
     def _scores(self, rows: Array) -> Array:
         x, W, b = on_backend(self.backend, rows, self.coef_, self.intercept_)
@@ -290,8 +289,8 @@ class LOOADL(CodingClassifier):
         _, filters, t, whitener = on_backend(
             self.backend, x, self._filters(), self.thresholds_, self._whitener
         )
-        front = Front(self.grid_, whitener, self.normalize_ is not None, self._usual)
-        model = Model(front, Pyramid(self.grid_.counts, self.pool_))
+        transform = WindowTransform(self.grid_, whitener, self.normalize_ is not None, self._usual)
+        model = Model(transform, Pyramid(self.grid_.counts, self.pool_))
 
         def visit(part: Array) -> Array:
             small = reduce_images(part, self.image_shape_, self.reduction_)

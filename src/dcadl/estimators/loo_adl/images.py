@@ -35,7 +35,7 @@ _NONE = np.empty(0, int)
 LARGE_PIXELS, WORKING_PIXELS = 12_000, 8_000  # beyond the first, images are reduced to about the second
 
 
-class Rows(Protocol):
+class ImageSource(Protocol):
     """Images as rows of pixels, read when asked for: `StoredImages`, `ClusterImages`."""
 
     def rows(self, part: slice) -> np.ndarray: ...
@@ -48,7 +48,7 @@ class Rows(Protocol):
 class Images(NamedTuple):
     """Distinct training images with the number of their class and their weight."""
 
-    source: Rows
+    source: ImageSource
     places: np.ndarray  # (n,) where they lie in the source, ascending
     numbers: np.ndarray  # (n,) class of each
     weight: np.ndarray  # (n,)
@@ -140,7 +140,7 @@ def cluster_rows(model: Classifier, X: Any, y: Any) -> tuple[ClusterImages, np.n
 
 
 def distinct_images(
-    source: Rows, numbers: np.ndarray, weight: np.ndarray | None, shape: tuple[int, ...], factor: int
+    source: ImageSource, numbers: np.ndarray, weight: np.ndarray | None, shape: tuple[int, ...], factor: int
 ) -> Images:
     """Copies of an image under one label count as one image of their added weight.
 

@@ -16,7 +16,7 @@ from safetensors.numpy import load, save
 from dcadl.arrays import fetch, send
 from dcadl.atomic import write_atomically
 from dcadl.estimators.loo_adl.images import Images
-from dcadl.ops.maps import Front
+from dcadl.ops.maps import WindowTransform
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 from dcadl.solvers.loo_adl import Atoms, Model, State
@@ -116,8 +116,8 @@ def identity_of(params: dict[str, Any], images: Images, classes: np.ndarray) -> 
 
 def note_structure(journal: Journal, found: list[Candidate], model: Model, first: Atoms) -> None:
     """The candidates, the whitening of the best and its first atoms."""
-    arrays = {"whitener": fetch(model.front.whitener), "Omega": first.Omega, "t": first.t}
-    journal.note("structure", {"found": found, "usual": model.front.usual}, arrays)
+    arrays = {"whitener": fetch(model.transform.whitener), "Omega": first.Omega, "t": first.t}
+    journal.note("structure", {"found": found, "usual": model.transform.typical_length}, arrays)
 
 
 def recalled_structure(
@@ -131,14 +131,14 @@ def recalled_structure(
     found = [Candidate(tuple(p), how, tuple(pool), *rest) for p, how, pool, *rest in numbers["found"]]
     grid = next(grid for grid in grids if grid.patch == found[0].patch_shape)
     whitener = send(arrays["whitener"], backend)
-    front = Front(grid, whitener, found[0].normalize is not None, numbers["usual"])
-    return found, Model(front, Pyramid(grid.counts, found[0].pool)), Atoms(arrays["Omega"], arrays["t"])
+    transform = WindowTransform(grid, whitener, found[0].normalize is not None, numbers["usual"])
+    return found, Model(transform, Pyramid(grid.counts, found[0].pool)), Atoms(arrays["Omega"], arrays["t"])
 
 
 def note_state(journal: Journal, state: State) -> None:
     """Where learning stands after a pass."""
     pairs = np.array(state.pairs).reshape(len(state.pairs), 2, len(state.x))
-    journal.note("state", list(state.trace), {"x": state.x, "slope": state.slope, "pairs": pairs})
+    journal.note("state", list(state.trace), {"x": state.x, "slope": state.gradient, "pairs": pairs})
 
 
 def recalled_state(journal: Journal) -> State | None:

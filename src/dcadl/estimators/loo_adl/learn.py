@@ -17,7 +17,7 @@ import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch, send
 from dcadl.estimators.fitting import Progress, Result, iterate
-from dcadl.estimators.loo_adl.honest import Honest, honest_scores
+from dcadl.estimators.loo_adl.held_out import HeldOut, honest_scores
 from dcadl.estimators.loo_adl.images import Images, walked
 from dcadl.estimators.loo_adl.journal import Journal, note_state, recalled_state
 from dcadl.estimators.loo_adl.structures import Candidates, thinned
@@ -80,7 +80,7 @@ class Learned(NamedTuple):
 
     atoms: Atoms
     result: Result | None = None  # of the passes; None: the first atoms were kept
-    honest: Honest | None = None  # where the images they were learned from were judged too
+    honest: HeldOut | None = None  # where the images they were learned from were judged too
     lam: float | None = None  # of the ridge, by the same scores
 
 
@@ -118,8 +118,8 @@ def started(
 ) -> tuple[Model, Atoms]:
     """The chosen structure, and its first atoms."""
     grid = next(grid for grid in wanted.grids if grid.patch == best.patch_shape)
-    front, atoms = first_look([some.X], grid, best.normalize, m, rng)
-    return Model(front, Pyramid(grid.counts, best.pool)), atoms
+    transform, atoms = first_look([some.X], grid, best.normalize, m, rng)
+    return Model(transform, Pyramid(grid.counts, best.pool)), atoms
 
 
 def _compared(some: Subset, wanted: Candidates, rng: np.random.RandomState) -> list[Candidate]:
@@ -145,7 +145,7 @@ def _compared(some: Subset, wanted: Candidates, rng: np.random.RandomState) -> l
 def worth_learning(images: Images, model: Model) -> bool:
     """Whether images outnumber an atom's values, and every class has some to learn from and to judge by."""
     _, counts = np.unique(images.numbers, return_counts=True)
-    return len(images.places) >= model.front.grid.d and counts.min() >= FEWEST_OF_A_CLASS
+    return len(images.places) >= model.transform.grid.d and counts.min() >= FEWEST_OF_A_CLASS
 
 
 def learn_atoms(
@@ -167,7 +167,7 @@ def learn_atoms(
     half = images.rank[positions] % 2
     kept = passes.journal.recall("crossed")
     if kept is None:
-        crossed, lam = _crossed_scores(some, half, model, first, passes.halved(), ridge.lam)
+        crossed, lam = _cross_fitted_scores(some, half, model, first, passes.halved(), ridge.lam)
         passes.journal.note("crossed", lam, {"scores": fetch(crossed)})
     else:
         lam, crossed = kept[0], kept[1]["scores"]
@@ -178,7 +178,7 @@ def learn_atoms(
     return Learned(atoms, result, learned, lam)
 
 
-def _crossed_scores(
+def _cross_fitted_scores(
     some: Subset, half: np.ndarray, model: Model, first: Atoms, passes: Passes, lam: float
 ) -> tuple[Array, float]:
     """Left-out scores of each half under atoms learned from the other, and the λ that suits them.
@@ -206,9 +206,11 @@ def learn(
     Half of `whole` images is learned from at the places of the whole.
     """
     n = some.X.shape[0]
-    grid = thinned(model.front.grid, whole or n, _most_places(model.front.grid.d, len(first.t), passes.limit))
+    grid = thinned(
+        model.transform.grid, whole or n, _most_places(model.transform.grid.d, len(first.t), passes.limit)
+    )
     levels = model.pyramid.levels if n <= FEW_IMAGES else LEARNING_POOL
-    thin = Model(model.front._replace(grid=grid), Pyramid(grid.counts, levels))
+    thin = Model(model.transform._replace(grid=grid), Pyramid(grid.counts, levels))
     lam = ridge_of(some, thin, first).lam
     slices, labels = loo_adl.map_slices(some.X, grid, len(first.t)), some.labels()
     with walker(some.X, slices) as walk:
@@ -242,20 +244,20 @@ def ridge_of(
 ) -> RidgeFit:
     """The ridge classifier of these images; λ is looked for near `lam`, by the errors of `judges`."""
     groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
-    chosen = None if judges is None else loo_adl.sent(judges, some.root)
+    chosen = None if judges is None else loo_adl.as_like(judges, some.root)
     return fit_rows(features_of(some.X, model, atoms), some.Y, some.root, groups, lam, chosen)
 
 
 def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
     """Features of images on the backend, one row each."""
-    (filters, t), grid = bank(model.front, atoms, X), model.front.grid
+    (filters, t), grid = bank(model.transform, atoms, X), model.transform.grid
     slices = loo_adl.feature_slices(X, model, len(atoms.t))
     return map_rows(lambda rows: loo_adl.features(rows, model, filters, t), X, grid, slices)
 
 
 def last_ridge(
     images: Images, n_classes: int, backend: str, model: Model, learned: Learned, limit: int | None = None
-) -> tuple[RidgeFit, Honest]:
+) -> tuple[RidgeFit, HeldOut]:
     """The ridge classifier of all images, and left-out scores of images that no atom was learned from.
 
     Features of all are kept where they fit into memory of `limit` bytes; else only sums of them, and those
@@ -273,7 +275,7 @@ def last_ridge(
     if learned.lam is not None:
         ridge = fit_rows(F, some.Y, some.root, groups, learned.lam, search=False)
     elif whole:
-        ridge = fit_rows(F, some.Y, some.root, groups, None, loo_adl.sent(unseen, some.root))
+        ridge = fit_rows(F, some.Y, some.root, groups, None, loo_adl.as_like(unseen, some.root))
     else:
         sums = sum_up(images, n_classes, backend, model, atoms, about=array_namespace(F).mean(F, axis=0))
         ridge = fit_sums(sums, F, some.Y, some.root, groups)

@@ -11,7 +11,7 @@ from dcadl.estimators.loo_adl.images import Images
 from dcadl.ops.ridge import share_shift
 
 
-class Honest(NamedTuple):
+class HeldOut(NamedTuple):
     """Scores of images that were left out, under atoms that have not seen them."""
 
     scores: np.ndarray  # (k, C)
@@ -36,13 +36,15 @@ class Honest(NamedTuple):
         cells = self.numbers * C + self.scores.argmax(axis=1)
         return np.bincount(cells, weights=self.weight, minlength=C * C).reshape(C, C)
 
-    def shifted(self) -> tuple[Honest, np.ndarray]:
+    def shifted(self) -> tuple[HeldOut, np.ndarray]:
         """With what makes up for unequal shares of classes added to the scores, and that."""
         shift = share_shift(self.scores, self.numbers, self.weight)
         return self._replace(scores=self.scores + shift), shift
 
 
-def honest_scores(images: Images, positions: np.ndarray, scores: Array, total: float | None = None) -> Honest:
+def honest_scores(
+    images: Images, positions: np.ndarray, scores: Array, total: float | None = None
+) -> HeldOut:
     """Left-out scores of images, the shares of classes as they are with all `total` weight.
 
     Whoever leaves out one of two equal classes finds the other one larger. Where pictures tell nothing, every
@@ -53,4 +55,4 @@ def honest_scores(images: Images, positions: np.ndarray, scores: Array, total: f
     C = found.shape[1]
     shares = np.bincount(images.numbers, weights=images.weight, minlength=C) / images.weight.sum()
     held = (weight / (total - weight))[:, None] * (np.eye(C)[numbers] - shares)
-    return Honest(found + held, numbers, weight)
+    return HeldOut(found + held, numbers, weight)
