@@ -75,11 +75,12 @@ def test_pca_atoms_are_orthonormal_and_span_the_patches(digits):
     assert model.atoms_.shape == (16, 4, 4)
 
 
-def test_all_pca_atoms_without_a_threshold_are_ridge_on_the_patches(digits):
+@pytest.mark.parametrize("normalize", ["patch", "image", "centred", None])
+def test_all_pca_atoms_without_a_threshold_are_ridge_on_the_patches(digits, normalize):
     from dcadl import PatchRidge
 
     X, y = digits
-    how = {"patch_shape": 4, "stride": 2, "lam": 0.5}
+    how = {"patch_shape": 4, "stride": 2, "lam": 0.5, "normalize": normalize}
 
     control = PatchRidge(**how).fit(X[:500], y[:500]).predict(X[500:])
     found = PCAAtoms(n_atoms=16, lam1=0.0, **how).fit(X[:500], y[:500]).predict(X[500:])

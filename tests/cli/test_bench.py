@@ -111,7 +111,7 @@ def test_two_methods_and_two_seeds_become_a_report(call, tmp_path):
 def test_what_tune_wrote_bench_reads(call, tmp_path):
     path, tuned = tmp_path / "records.jsonl", tmp_path / "tuned.toml"
     few = ("digits", "-m", "PatchRidge", "--repeats", 1, "--threads", 1)
-    told = call("tune", *few, "--budget", 0.02, "--folds", 3, "-o", tuned)
+    told = call("tune", *few, "--budget", 0.1, "--folds", 3, "-o", tuned)
 
     call("bench", *few, "--tuned", tuned, "-o", path)
 

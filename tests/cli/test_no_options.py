@@ -128,7 +128,7 @@ def test_the_control_is_ridge_with_every_sample_left_out_once(rng):
 
 def test_colour_is_kept_where_it_tells_the_classes_apart(call, tmp_path, rng):
     for i in range(24):
-        label, color = (("red", (190, 60, 60)), ("green", (60, 150, 60)))[i % 2]
+        label, color = (("red", (190, 60, 60)), ("green", (60, 126, 60)))[i % 2]
         (tmp_path / "data" / label).mkdir(parents=True, exist_ok=True)
         noise = rng.normal(0, 30, (20, 20, 1))
         picture = np.clip(np.array(color) + noise, 0, 255).astype(np.uint8)
