@@ -21,12 +21,12 @@ from rich.table import Table
 from dcadl import LOOADL, PCANet
 from dcadl.bench.settings import settings
 from dcadl.data import load, split
+from dcadl.estimators.loo_adl import choice
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.estimator import LOOADL as Estimator
 from dcadl.estimators.loo_adl.structures import Candidates, thinned
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
-from dcadl.solvers.loo_ridge import ROUGHLY
 from dcadl.solvers.structure import LAMS, SAMPLED_WINDOWS
 from machine import best_time, describe, gemm_rate
 
@@ -76,21 +76,20 @@ def speed() -> Table:
 
 
 def fit_operations(model: Estimator, n: int) -> float:
-    """Operations of the fit that made `model` of n images: 500 to 1400, atoms learned and kept.
+    """Operations of the fit that made `model` of n images: 1000 to 1400, atoms learned and kept.
 
     Searches for λ count with the fewest looks that they can end with, line searches with one look a pass.
     What is compared or added without a product counts too: three operations a response and side.
     """
     wanted, C = model._candidates(_Shape(model)), len(model.classes_)
-    chosen = sum(_choice(grid, wanted, min(n, learning.CHOICE_IMAGES), C) for grid in wanted.grids)
+    chosen = sum(_choice(grid, wanted, min(n, choice.CHOICE_IMAGES), C) for grid in wanted.grids)
     m, grid, pyramid = len(model.atoms_), model.grid_, Pyramid(model.grid_.counts, model.pool_)
     D = 2 * m * pyramid.n_cells
     looks = NEAR + 2 * NEAR + 1  # under the first atoms, those of either half, and the last, whose λ is known
     ridges = 4 * (n * _features(model, grid, pyramid) + _gram(n, D)) + looks * _look(n, D, C)
-    some = min(n, ROUGHLY)  # of every few images: where the first search begins
-    ridges += _gram(some, D) + FAR * _look(some, D, C)
-    halves = 2 * _learning(model, n // 2, n, model.max_iter // 2 + 1)
-    return chosen + _first_atoms(grid.d, m) + ridges + halves + _learning(model, n, n, model.n_iter_ + 1)
+    halves = 2 * _learning(model, n // 2, n, model.max_iter // 2 + 1, searches=FAR)
+    whole = _learning(model, n, n, model.n_iter_ + 1, searches=0)  # with the λ of the halves
+    return chosen + _first_atoms(grid.d, m) + ridges + halves + whole
 
 
 class _Shape:
@@ -143,8 +142,8 @@ def _first_atoms(d: int, m: int) -> float:
 
 def _choice(grid: Grid, wanted: Candidates, n: int, C: int) -> float:
     """One window size with all normalisations and pyramids."""
-    thin = thinned(grid, n, learning.CHOICE_PLACES)
-    m, hows, pools = learning.CHOICE_ATOMS, wanted.normalisations_of(grid), wanted.pools
+    thin = thinned(grid, n, choice.CHOICE_PLACES)
+    m, hows, pools = choice.CHOICE_ATOMS, wanted.normalisations_of(grid), wanted.pools
     union = Pyramid(thin.counts, tuple(sorted({g for pool in pools for g in pool})))
     lengths = 2 * thin.p * thin.d**2 if "whitened" in hows else 0
     per_image = lengths + len(hows) * (_response(thin, m) + _pooling(union, m))
@@ -153,14 +152,16 @@ def _choice(grid: Grid, wanted: Candidates, n: int, C: int) -> float:
     return n * per_image + len(hows) * (_first_atoms(thin.d, m) + n**2 * D + looks)
 
 
-def _learning(model: Estimator, n: int, whole: int, looks: int) -> float:
+def _learning(model: Estimator, n: int, whole: int, looks: int, searches: int) -> float:
     """Looks at the error and its gradient of n images, at the places of the whole, after a search for λ."""
     grid, m, C = model.grid_, len(model.atoms_), len(model.classes_)
     thin = thinned(grid, whole, min(learning.LEARNING_PLACES, learning.LEARNING_VALUES // grid.d))
     pyramid = Pyramid(thin.counts, model.pool_ if n <= learning.FEW_IMAGES else learning.LEARNING_POOL)
     D = 2 * m * pyramid.n_cells
-    search = n * _features(model, thin, pyramid) + _gram(n, D) + FAR * _look(n, D, C)
-    back = 2 * n**2 * D + 4 * n**3 if n <= D else 4 * n * D**2 + 2 * D**3 + 8 * n * D * C
+    search = (n * _features(model, thin, pyramid) + _gram(n, D) if searches else 0) + searches * _look(
+        n, D, C
+    )
+    back = 2 * n**2 * D + 4 * n**3 if n <= D else 3 * n * D**2 + 2 * D**3 + 6 * n * D * C
     maps = 2 * n * (_response(thin, m) + _pooling(pyramid, m))  # there and back
     return search + looks * (maps + _gram(n, D) + _look(n, D, C) + back)
 

@@ -23,7 +23,7 @@ from sklearn.model_selection import train_test_split
 
 from dcadl import LOOADL
 from dcadl.bench.datasets import fold, load_dataset
-from dcadl.estimators.loo_adl import learn as learning
+from dcadl.estimators.loo_adl import choice
 from machine import describe
 
 USUAL = ("digits:450", "extended_yaleb:608", "mnist:1000", "mnist:2000", "mnist:5000")
@@ -75,8 +75,8 @@ def _fitted(
     """Share right, and seconds of the fit."""
     begin = process_time()
     model = LOOADL(random_state=0, n_atoms=value if kind == "atoms" else "auto")
-    more = value if kind == "again" and value > learning.CHOICE_IMAGES else len(y) + 1
-    with mock.patch.object(learning, "FINAL_IMAGES", more if kind == "again" else learning.FINAL_IMAGES):
+    more = value if kind == "again" and value > choice.CHOICE_IMAGES else len(y) + 1
+    with mock.patch.object(choice, "FINAL_IMAGES", more if kind == "again" else choice.FINAL_IMAGES):
         model.fit(X, y)
     return model.score(X_ask, y_ask), process_time() - begin
 

@@ -32,7 +32,7 @@ def _pca(U: np.ndarray, m: int, rng: np.random.RandomState) -> np.ndarray:
     return np.concatenate([directions, _random(U, m - len(directions), rng)])
 
 
-def _plain_loss(rows: Rows, lam: float) -> tuple[float, np.ndarray]:
+def _plain_loss(rows: Rows, lam: float, *blocks: Any) -> tuple[float, np.ndarray]:
     """The least value of the ridge regression itself, λ⟨Y, (FFᵀ/τ + λI)⁻¹Y⟩/Σs, and its slope."""
     F, Y = np.asarray(rows.F, np.float64), np.asarray(rows.Y, np.float64)
     tau = np.sum(F * F) / rows.total
@@ -48,10 +48,8 @@ def _always_kept() -> Iterator[None]:
 
     def learned(images: Any, n_classes: int, backend: str, model: Any, first: Any, passes: Any) -> Any:
         positions = images.order[: learning.LEARNING_IMAGES]
-        _, atoms = learning.learn(
-            learning.subset(images, positions, n_classes, backend), model, first, passes
-        )
-        return learning.Learned(atoms)
+        some = learning.subset(images, positions, n_classes, backend)
+        return learning.Learned(learning.learn(some, model, first, passes).atoms)
 
     with mock.patch.object(learning, "learn_atoms", learned):
         yield

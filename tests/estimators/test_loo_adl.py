@@ -9,6 +9,7 @@ import pytest
 
 import dcadl
 from dcadl import LOOADL
+from dcadl.estimators.loo_adl import choice
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.images import distinct_images, reduce_images, reduction
 from dcadl.solvers.sources import StoredImages
@@ -76,9 +77,9 @@ def test_structures_are_compared_best_first(fitted):
 
 def test_the_best_structures_are_compared_again_where_images_are_many(digits, monkeypatch):
     X, y = digits
-    monkeypatch.setattr(learning, "CHOICE_IMAGES", 100)
-    monkeypatch.setattr(learning, "FINAL_IMAGES", 500)
-    monkeypatch.setattr(learning, "FINALISTS", 2)
+    monkeypatch.setattr(choice, "CHOICE_IMAGES", 100)
+    monkeypatch.setattr(choice, "FINAL_IMAGES", 500)
+    monkeypatch.setattr(choice, "FINALISTS", 2)
 
     model = LOOADL(learn=False, random_state=0).fit(X, y)
 
@@ -341,10 +342,10 @@ def test_a_picture_of_one_row_is_a_signal(rng):
 
 def test_the_last_ridge_is_as_strong_as_atoms_that_have_not_seen_the_images_ask_for(digits, monkeypatch):
     X, y = digits
-    found, crossed = [], learning._cross_fitted_scores
-    monkeypatch.setattr(learning, "_cross_fitted_scores", lambda *a: found.append(crossed(*a)) or found[-1])
+    found, crossed = [], learning._cross_fitted
+    monkeypatch.setattr(learning, "_cross_fitted", lambda *a: found.append(crossed(*a)) or found[-1])
 
     model = LOOADL(**QUICK, random_state=0).fit(X[:300], y[:300])
 
     assert model.learned_
-    assert model.lam_ == found[0][1]
+    assert model.lam_ == found[0].lam

@@ -11,6 +11,7 @@ from after_passes import AfterPasses
 from sklearn.datasets import load_digits
 
 from dcadl import LOOADL
+from dcadl.estimators.loo_adl import choice
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.solvers import loo_adl
 
@@ -142,8 +143,8 @@ def test_a_resumed_fit_ends_with_the_undisturbed_model(digits, tmp_path, passes,
     how = QUICK | {"max_iter": 4, "tol": 0}
     undisturbed = LOOADL(**how, random_state=0).fit(X, y)
     broken_off(LOOADL(**how, random_state=0), passes, X, y, tmp_path / "c")
-    monkeypatch.setattr(learning, "choose", None)  # neither choice nor halves are made again
-    monkeypatch.setattr(learning, "_cross_fitted_scores", None)
+    monkeypatch.setattr(choice, "choose", None)  # neither choice nor halves are made again
+    monkeypatch.setattr(learning, "_cross_fitted", None)
     made, step = [], loo_adl.step
     monkeypatch.setattr(loo_adl, "step", lambda *given: made.append(1) or step(*given))
 

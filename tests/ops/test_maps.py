@@ -6,10 +6,10 @@ import pytest
 from dcadl.arrays import fetch
 from dcadl.ops.maps import (
     WindowTransform,
-    by_band,
+    by_row,
     inverse_contrast,
     respond,
-    responses_by_band,
+    responses_by_row,
     scaled_windows,
     split_averages,
     split_averages_back,
@@ -61,19 +61,19 @@ def test_one_filter_bank_on_raw_pixels_responds_as_atoms_to_whitened_patches(xp,
 
 @GRIDS
 @pytest.mark.parametrize("k", [1, 2])
-def test_responses_band_by_band_are_those_of_windows_that_were_cut(xp, rng, grid, k):
+def test_responses_row_by_row_are_those_of_windows_that_were_cut(xp, rng, grid, k):
     """Of a bank with one scale, or of two banks, the second at twice the scale."""
     X, Phi = xp.asarray(rng.uniform(size=(4, np.prod(grid.image)))), rng.standard_normal((20, grid.d))
     transform = WindowTransform(grid, xp.asarray(np.eye(grid.d)), True, 0.1)
     S = strips(X, grid)
-    scale, pyramid = window_scales(X, S, transform), Pyramid(grid.counts, (1, 2))
+    scale = window_scales(X, S, transform)
 
     parts = xp.stack([scale, 2 * scale][:k], axis=1)
-    bands = responses_by_band(xp.asarray(Phi), S, parts, grid, pyramid)
+    rows = responses_by_row(xp.asarray(Phi), S, parts, grid)
 
     gain = np.repeat([1, k], 10)[:, None]
-    expected = by_band(fetch(respond(xp.asarray(gain * Phi), scaled_windows(X, transform))), pyramid)
-    for found, one in zip(bands, expected, strict=True):
+    expected = fetch(respond(xp.asarray(gain * Phi), scaled_windows(X, transform)))
+    for found, one in zip(rows, expected, strict=True):
         np.testing.assert_allclose(fetch(found), one, atol=1e-12)
 
 
@@ -132,10 +132,10 @@ PYRAMID = Pyramid((2, 4), (1, 2))
 def test_split_averages_are_of_what_exceeds_the_threshold_on_either_side(xp, rng):
     R, t = rng.standard_normal((2, 2, 3, 4)), np.array([0.3, 0.8])
 
-    found = fetch(split_averages(by_band(xp.asarray(R), PYRAMID), xp.asarray(t), PYRAMID))
+    found = fetch(split_averages(by_row(xp.asarray(R)), xp.asarray(t), PYRAMID))
 
     halves = [np.maximum(sign * R - t[:, None, None], 0) for sign in (1, -1)]
-    sums = [[band.sum(axis=0) for band in by_band(half, PYRAMID)] for half in halves]
+    sums = [[half[rows].sum(axis=0) for rows in PYRAMID.row_slices()] for half in halves]
     expected = np.stack([pool_bands(half, PYRAMID) for half in sums], axis=1)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
@@ -145,7 +145,7 @@ def test_the_way_back_from_split_averages_is_that_of_finite_differences(xp, rng)
     slope, dR, dt = rng.standard_normal((3, 2, 2, 5)), rng.standard_normal(R.shape), rng.standard_normal(2)
 
     def value(step):
-        return np.vdot(slope, split_averages(by_band(R + step * dR, PYRAMID), t + step * dt, PYRAMID))
+        return np.vdot(slope, split_averages(by_row(R + step * dR), t + step * dt, PYRAMID))
 
     back_R, back_t = split_averages_back(xp.asarray(slope), xp.asarray(R), xp.asarray(t), PYRAMID)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.ops.maps import by_band, respond, split_averages
+from dcadl.ops.maps import by_row, respond, split_averages
 from dcadl.ops.patches import patch_grid
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.ridge import Rows, gram, left_out, loss
@@ -40,7 +40,7 @@ def error_of(problem, atoms):
     Q = np.concatenate([fetch(part) for part in problem.windows], axis=2)
     model = problem.model
     R = respond(atoms.Omega @ fetch(model.transform.whitener), Q)
-    F = split_averages(by_band(R, model.pyramid), atoms.t, model.pyramid).reshape(Q.shape[2], -1)
+    F = split_averages(by_row(R), atoms.t, model.pyramid).reshape(Q.shape[2], -1)
     root = fetch(problem.root)
     total = root @ root
     share = root * root / total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -45,7 +45,6 @@ __all__ = [
     "spd_inverse",
     "spd_inverse_root",
     "spd_solver",
-    "stacked_products",
     "sync",
     "tiny",
     "zeros",
@@ -203,16 +202,6 @@ def inverse_factor(A: Array, eye: Array) -> Array:
         linalg = import_torch().linalg
         return linalg.solve_triangular(linalg.cholesky_ex(A)[0], eye, upper=False)
     return xp.linalg.inv(xp.linalg.cholesky(A))
-
-
-def stacked_products(A: Array, parts: Sequence[Array]) -> Array:
-    """A @ B for each B of `parts`, one on the other; NumPy writes them where they belong."""
-    if not is_numpy(A):
-        return array_namespace(A).stack([A @ B for B in parts], axis=0)
-    found = np.empty((len(parts), A.shape[0], parts[0].shape[1]), A.dtype)
-    for B, out in zip(parts, found):
-        np.matmul(A, B, out=out)
-    return found
 
 
 def tiny(x: Array) -> float:

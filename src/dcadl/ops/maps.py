@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from dcadl.arrays import Array, array_namespace, as_float64, row_major, stacked_products
+from dcadl.arrays import Array, array_namespace, as_float64, row_major, zeros
 from dcadl.ops.floors import CONTRAST_FLOOR, WHITENED_FLOOR
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid, pool_bands, unpool
@@ -50,10 +50,10 @@ def strips(X: Array, grid: Grid) -> Array:
     return xp.stack(shifted, axis=1)
 
 
-def rows_of_windows(S: Array, grid: Grid, rows: slice = slice(None)) -> list[Array]:
+def rows_of_windows(S: Array, grid: Grid) -> list[Array]:
     """The windows of each row of places, (d, b·columns), values in the order of a patch: views of strips."""
     xp, down = array_namespace(S), grid.stride[0]
-    begins = range(0, down * grid.counts[0], down)[rows]
+    begins = range(0, down * grid.counts[0], down)
     return [xp.reshape(S[i : i + grid.patch[0], ...], (grid.d, -1)) for i in begins]
 
 
@@ -69,25 +69,21 @@ def respond(Phi: Array, P: Array) -> Array:
     return xp.reshape(Phi @ xp.reshape(P, (rows, d, -1)), (rows, Phi.shape[0], *places))
 
 
-def responses_by_band(
-    Phi: Array, S: Array, scale: Array | None, grid: Grid, pyramid: Pyramid
-) -> Iterator[Array]:
-    """Scaled responses of the windows in strips S, a band of the pyramid at a time: (rows, m, b, columns).
+def responses_by_row(Phi: Array, S: Array, scale: Array | None, grid: Grid) -> Iterator[Array]:
+    """Scaled responses of the windows in strips S, a row of places at a time: (m, b, columns).
 
-    `scale` is None, or (rows, k, b, columns) for a bank of k parts of equal size.
+    `scale` is None, or (rows, k, b, columns) for a bank of k parts of equal size. What is made of a row
+    before the next one comes stays in the processor's nearest cache.
     """
     xp = array_namespace(S)
     flat = None if scale is None else xp.reshape(scale, (*scale.shape[:2], 1, -1))
     fewer = flat is not None and flat.shape[1] == 1 and grid.d < Phi.shape[0]  # values of a window than atoms
-    for rows in pyramid.row_slices():
-        P = rows_of_windows(S, grid, rows)
-        if flat is not None and fewer:
-            P = [one * flat[rows.start + i, 0, ...] for i, one in enumerate(P)]
-        R = stacked_products(Phi, P)
+    for i, P in enumerate(rows_of_windows(S, grid)):
+        R = Phi @ (P * flat[i, 0, ...] if flat is not None and fewer else P)
         if flat is not None and not fewer:
-            parts = xp.reshape(R, (R.shape[0], flat.shape[1], -1, R.shape[2]))  # a view: R is multiplied
-            parts *= flat[rows, ...]
-        yield xp.reshape(R, (*R.shape[:2], *S.shape[2:]))
+            parts = xp.reshape(R, (flat.shape[1], -1, R.shape[1]))  # a view: R is multiplied
+            parts *= flat[i, ...]
+        yield xp.reshape(R, (-1, *S.shape[2:]))
 
 
 def window_scales(X: Array, S: Array, transform: WindowTransform) -> Array | None:
@@ -140,23 +136,28 @@ def scaled_windows(X: Array, transform: WindowTransform) -> Array:
     return found
 
 
-def by_band(R: Array, pyramid: Pyramid) -> list[Array]:
-    """Maps (rows, m, b, columns) cut into the bands of a pyramid."""
-    return [R[rows, ...] for rows in pyramid.row_slices()]
+def by_row(R: Array) -> list[Array]:
+    """Maps (rows, m, b, columns) cut into rows of places."""
+    return [R[i, ...] for i in range(R.shape[0])]
 
 
-def split_averages(bands: Iterable[Array], t: Array, pyramid: Pyramid) -> Array:
-    """Averages of max(R − t, 0) and max(−R − t, 0) over the cells, R given by bands: → (b, 2, m, cells).
+def split_averages(rows: Iterable[Array], t: Array, pyramid: Pyramid) -> Array:
+    """Averages of max(R − t, 0) and max(−R − t, 0) over the cells, R given row by row: → (b, 2, m, cells).
 
     An average of max(R, t) is t more than one of max(R − t, 0): a pass over memory is saved on either side.
     """
     xp, above, below = array_namespace(t), None, None
+    begins = set(pyramid.bands(0))
     sums: list[Array] = []  # of each band: those above, those below
-    for R in bands:
+    for i, R in enumerate(rows):
         if above is None:
             above = _spread(t, R)
             below = -above
-        sums += [xp.sum(xp.maximum(R, above), axis=0), xp.sum(xp.minimum(R, below), axis=0)]
+        if i in begins:
+            sums += [xp.maximum(R, above), xp.minimum(R, below)]
+        else:
+            sums[-2] += xp.maximum(R, above)
+            sums[-1] += xp.minimum(R, below)
     found = xp.reshape(pool_bands(sums, pyramid), (sums[0].shape[1], 2, t.shape[0], -1))
     found[:, 1, ...] *= -1
     found -= xp.reshape(t, (-1, 1))
@@ -169,23 +170,24 @@ def split_averages_back(D: Array, R: Array, t: Array, pyramid: Pyramid) -> tuple
     Masks are multiplied by: xp.where takes NumPy ten times as long.
     """
     xp, (b, _, m, _) = array_namespace(R), D.shape
-    wide = _spread(t, R)
+    above, below = _spread(t, R[0, ...]), -_spread(t, R[0, ...])
     pulls = unpool(xp.reshape(D, (b, 2 * m, -1)), pyramid)
-    found, raised = xp.empty_like(R), 0.0
+    found, raised = xp.empty_like(R), zeros(R.shape[1:], R)
     for k, rows in enumerate(pyramid.row_slices()):
-        above, below = (xp.astype(mask, R.dtype) for mask in (R[rows, ...] > wide, R[rows, ...] < -wide))
-        above *= pulls[k, :m, ...]
-        below *= pulls[k, m:, ...]
-        found[rows, ...] = above - below
-        above += below
-        raised = raised + xp.sum(above, axis=0)
+        for i in range(rows.start, rows.stop):
+            up = xp.astype(R[i, ...] > above, R.dtype)
+            up *= pulls[k, :m, ...]
+            down = xp.astype(R[i, ...] < below, R.dtype)
+            down *= pulls[k, m:, ...]
+            found[i, ...] = up - down
+            raised += up
+            raised += down
     return found, -as_float64(xp.sum(raised, axis=(1, 2)))
 
 
 def _spread(t: Array, R: Array) -> Array:
-    """t for every image and column of maps R, (m, b, columns): NumPy compares whole rows far faster."""
-    xp = array_namespace(R)
-    return xp.reshape(t, (-1, 1, 1)) + xp.zeros_like(R[0, ...])
+    """t for every image and column of a row R, (m, b, columns): NumPy compares whole rows far faster."""
+    return array_namespace(R).reshape(t, (-1, 1, 1)) + zeros(R.shape, R)
 
 
 def _stacked(S: Array, grid: Grid) -> Array:
@@ -201,10 +203,18 @@ def _between(X: Array, grid: Grid) -> Array:
 
 
 def _window_sums(images: Array, grid: Grid) -> Array:
-    """Σ of the values in each window, (…, H, b, W, c) → (…, rows, b, columns); no window is looked at."""
-    (h, w), (down, right) = grid.patch, grid.stride
-    total = images[..., 0] if grid.image[2] == 1 else array_namespace(images).sum(images, axis=-1)
-    return _run_sums(_run_sums(total, h, -3)[..., ::down, :, :], w, -1)[..., ::right]
+    """Σ of the values in each window, (…, H, b, W, c) → (…, rows, b, columns); no window is looked at.
+
+    Runs across are added along rows of all images at once, those that reach into the next image too, and
+    dropped then: sums over short runs of memory take longer.
+    """
+    xp, (h, w), (down, right) = array_namespace(images), grid.patch, grid.stride
+    total = images[..., 0] if grid.image[2] == 1 else xp.sum(images, axis=-1)
+    tall = _run_sums(total, h, -3)[..., ::down, :, :]
+    flat = xp.reshape(tall, (*tall.shape[:-2], -1))
+    behind = zeros((*flat.shape[:-1], w - 1), flat)
+    wide = xp.reshape(_run_sums(xp.concat([flat, behind], axis=-1), w, -1), tall.shape)
+    return wide[..., : right * (grid.counts[1] - 1) + 1 : right]
 
 
 def _run_sums(A: Array, length: int, axis: int) -> Array:

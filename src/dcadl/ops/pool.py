@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -21,7 +22,7 @@ class Pyramid(NamedTuple):
     @property
     def n_cells(self) -> int:
         """Cells of all levels."""
-        return sum(a * b for a, b in map(self.sides, self.levels))
+        return sum(math.prod(self.sides(level)) for level in self.levels)
 
     def sides(self, level: int) -> tuple[int, int]:
         """Cells down and across: never more than there are places."""
@@ -43,34 +44,42 @@ def pool_bands(sums: Sequence[Array], pyramid: Pyramid) -> Array:
 
     What comes are sums (m, b, columns) of maps over the rows of each band: k of the first band, k of the next
     Columns are added up to bands that no cell divides likewise; then bands make cells. Both by products: sums
-    over short runs of memory take longer.
+    over short runs of memory take longer. Where bands are cells already, they are only scaled.
     """
     xp, (_, b, columns) = array_namespace(sums[0]), sums[0].shape
-    across, cells = _sent_products(pyramid, sums[0])
+    across, *levels = _sent_products(pyramid, sums[0])
     narrow = xp.stack([xp.reshape(one, (-1, columns)) @ across for one in sums], axis=0)
     bands = xp.reshape(narrow, (len(pyramid.bands(0)) - 1, -1, b, across.shape[1]))
-    return xp.reshape(
-        xp.reshape(xp.permute_dims(bands, (2, 1, 0, 3)), (-1, cells.shape[0])) @ cells,
-        (b, -1, cells.shape[1]),
-    )
+    rows = xp.reshape(xp.permute_dims(bands, (2, 1, 0, 3)), (-1, levels[0].shape[0]))
+    cells = [rows * shares if shares.ndim == 1 else rows @ shares for shares in levels]
+    return xp.reshape(xp.concat(cells, axis=1), (b, -1, pyramid.n_cells))
 
 
 def unpool(D: Array, pyramid: Pyramid) -> Array:
     """The transpose of `pool_bands`, (b, m, cells) → (bands, m, b, columns), alike for all rows of a band."""
     xp, (b, m, _) = array_namespace(D), D.shape
-    across, cells = _sent_products(pyramid, D)
-    narrow = xp.reshape(xp.reshape(D, (b * m, -1)) @ cells.T, (b, m, -1, across.shape[1]))
+    across, *levels = _sent_products(pyramid, D)
+    bands, begin = 0.0, 0
+    for level, shares in zip(pyramid.levels, levels):
+        end = begin + math.prod(pyramid.sides(level))
+        cells = xp.reshape(D[:, :, begin:end], (b * m, -1))
+        bands, begin = bands + (cells * shares if shares.ndim == 1 else cells @ shares.T), end
+    narrow = xp.reshape(bands, (b, m, -1, across.shape[1]))
     spread = xp.reshape(xp.permute_dims(narrow, (2, 1, 0, 3)), (-1, across.shape[1])) @ across.T
     return xp.reshape(spread, (-1, m, b, pyramid.counts[1]))
 
 
 @lru_cache(maxsize=64)
 def _products(pyramid: Pyramid, dtype: str) -> tuple[np.ndarray, ...]:
-    """Columns to bands, (columns, bands); bands down · across to cells."""
+    """Columns to bands, (columns, bands); bands down · across to cells of each level.
+
+    Of a level whose cells are the bands themselves, only the shares: (bands,).
+    """
     edges = pyramid.bands(1)
     across = np.repeat(np.eye(len(edges) - 1), np.diff(edges), axis=0)
     cells = [np.kron(*(_shares(pyramid, level, axis) for axis in (0, 1))) for level in pyramid.levels]
-    return across.astype(dtype), np.concatenate(cells, axis=1).astype(dtype)
+    short = [one.diagonal() if one.shape[0] == one.shape[1] else one for one in cells]
+    return across.astype(dtype), *(one.astype(dtype) for one in short)
 
 
 def _shares(pyramid: Pyramid, level: int, axis: int) -> np.ndarray:

@@ -139,6 +139,10 @@ class Rows(NamedTuple):
     v: Array  # (n,) roots of the weights, over the root of their sum
     total: float  # Σs
 
+    def part(self, which: slice) -> Rows:
+        """Some of them; the total stays that of all."""
+        return Rows(self.F[which, :], self.Y[which, :], self.v[which], self.total)
+
 
 class Gram(NamedTuple):
     """What all λ share, in float64: FFᵀ/τ or FᵀF/τ, the smaller one, with FᵀY and τ."""
@@ -160,7 +164,6 @@ class Dual(NamedTuple):
 class Primal(NamedTuple):
     """The D × D form at one λ. Rows may be some of the samples that the Gram matrix is made of."""
 
-    S: Array
     W: Array
     rho: Array
     left: Array  # 1 − h: what a sample leaves to the others
@@ -216,14 +219,23 @@ def dual(K: Array, Y: Array, v: Array, lam: float) -> Dual:
 
 def primal(rows: Rows, shared: Gram, lam: float) -> Primal:
     """The D × D form."""
-    xp = array_namespace(shared.K)
-    F, v = rows.F, as_float64(rows.v)
+    S, W = primal_solution(shared, lam)
+    return primal_errors(rows, S, W)
+
+
+def primal_solution(shared: Gram, lam: float) -> tuple[Array, Array]:
+    """S and W, of K = FᵀF/τ."""
     S = spd_inverse(add_to_diagonal(shared.K, lam)) / shared.tau
-    W = S @ shared.FY
+    return S, S @ shared.FY
+
+
+def primal_errors(rows: Rows, S: Array, W: Array) -> Primal:
+    """What the rows, or some of them, are missed by."""
+    xp, F, v = array_namespace(rows.F), rows.F, as_float64(rows.v)
     rho = as_float64(rows.Y - F @ xp.astype(W, F.dtype))
     FS = F @ xp.astype(S, F.dtype)
     left = 1 - v * v - as_float64(xp.vecdot(FS, F))
-    return Primal(S, W, rho, left, rho / left[:, None], FS)
+    return Primal(W, rho, left, rho / left[:, None], FS)
 
 
 def coefficients(rows: Rows, shared: Gram, form: Dual | Primal) -> Array:

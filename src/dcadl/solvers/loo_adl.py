@@ -23,14 +23,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch
+from dcadl.arrays import (
+    Array,
+    array_namespace,
+    as_float64,
+    batch_rows,
+    blas_threads_for,
+    device_of,
+    fetch,
+)
 from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import loss_and_gradient
 from dcadl.ops.maps import (
     WindowTransform,
-    by_band,
+    by_row,
     respond,
-    responses_by_band,
+    responses_by_row,
     scaled_windows,
     split_averages,
     split_averages_back,
@@ -41,13 +49,14 @@ from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.ridge import Rows
 from dcadl.ops.standardise import Groups, standard_of, standardise, standardise_back
-from dcadl.solvers.walk import Walk, chunk_slices
+from dcadl.solvers.walk import Walk, chunk_slices, even_slices
 
 MEMORY = 12  # pairs that L-BFGS keeps
 FIRST_MOVE = 0.2  # length of the first step of an atom, in units of its own
 MOST_HALVINGS = 8
 MAP_BYTES = 3_000_000  # of windows and maps of a chunk
 BAND_BYTES = 2_500_000  # of strips and maps of a band, of a chunk
+BLOCK_ROWS = 320  # images whose features a thread works on: few enough to share, enough for products
 LOG_T = (-15.0, 5.0)  # what log t stays within
 ENOUGH = 1e-4  # share of the decrease that the gradient promises
 
@@ -150,8 +159,8 @@ def features(X: Array, model: Model, filters: Array, t: Array) -> Array:
     S = strips(X, transform.grid)
     scale = window_scales(X, S, transform)
     scale = None if scale is None else scale[:, None, :, :]
-    bands = responses_by_band(filters, S, scale, transform.grid, pyramid)
-    return by_image(split_averages(bands, t, pyramid))
+    rows = responses_by_row(filters, S, scale, transform.grid)
+    return by_image(split_averages(rows, t, pyramid))
 
 
 def groups_of(pyramid: Pyramid, m: int) -> Groups:
@@ -183,7 +192,7 @@ def _forward(problem: Problem, Phi: Array, t: Array) -> tuple[Sequence[Array], l
     def visit(Q: Array) -> tuple[Array, tuple[list[Array]]]:
         R = respond(Phi, Q)
         pyramid = problem.model.pyramid
-        return R, ([by_image(split_averages(by_band(R, pyramid), t, pyramid))],)
+        return R, ([by_image(split_averages(by_row(R), t, pyramid))],)
 
     responses, (parts,) = problem.walk(visit, problem.windows)
     return responses, parts
@@ -224,8 +233,9 @@ def _loss_of_features(problem: Problem, F: Array) -> tuple[float, Array]:
     standard = standard_of(F, share, groups_of(problem.model.pyramid, m))
     A = standardise(F, standard)
     rows = Rows(A * root[:, None], problem.Y, root / total**0.5, total)
+    slices = even_slices(F.shape[0], batch_rows(F, BLOCK_ROWS))
     with blas_threads_for(min(F.shape)):
-        value, gradient = loss_and_gradient(rows, problem.lam)
+        value, gradient = loss_and_gradient(rows, problem.lam, slices, problem.walk)
     return value, standardise_back(F, A, gradient * root[:, None], share, standard)
 
 

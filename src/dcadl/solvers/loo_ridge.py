@@ -20,7 +20,8 @@ from dcadl.ops.ridge import (
 )
 from dcadl.ops.standardise import Groups, Standard, standard_from, standard_of, standardise
 
-ROUGHLY = 400  # samples whose λ is near enough to that of more
+DEAR = 800  # side of the smaller matrix from which a look at one λ takes long
+USUAL_LAM = 1e-2  # where λ is looked for then, step by step
 
 
 class RidgeFit(NamedTuple):
@@ -73,7 +74,6 @@ def fit_rows(
     share = root * root / total
     standard, mean_Y = standard_of(F, share, groups), share @ Y
     rows = _rows(F, Y, root, total, standard, mean_Y)
-    begin = begin or _rough_lam(F, Y, root, groups)
     judges = root * 0 + 1 if judges is None else judges
     with blas_threads_for(min(F.shape)):
         return _fit(rows, gram(rows), standard, mean_Y, root, begin, judges, search)
@@ -93,15 +93,9 @@ def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> Rid
     tau = mean_square(xp.linalg.trace(A), sums.weight)
     FY = gain[:, None] * (sums.FY - shift[:, None] * sums.Y)
     rows = _rows(F, Y, root, sums.weight, standard, mean_Y)
-    begin = _rough_lam(F, Y, root, groups)
+    judges = root * 0 + 1
     with blas_threads_for(len(gain)):
-        return _fit(rows, Gram(A / tau, FY, tau), standard, mean_Y, root, begin, root * 0 + 1, search=True)
-
-
-def _rough_lam(F: Array, Y: Array, root: Array, groups: Groups) -> float | None:
-    """Where to search from: of many samples, the λ of every few of them. A look at all of them is dear."""
-    step = min(F.shape) // ROUGHLY
-    return None if step < 2 else fit_rows(F[::step, :], Y[::step, :], root[::step], groups).lam
+        return _fit(rows, Gram(A / tau, FY, tau), standard, mean_Y, root, None, judges, search=True)
 
 
 def _rows(F: Array, Y: Array, root: Array, total: float, standard: Standard, mean_Y: Array) -> Rows:
@@ -143,7 +137,7 @@ def _best_form(
         return value
 
     if search or begin is None:
-        search_lam(error, begin)
+        search_lam(error, begin or (USUAL_LAM if shared.K.shape[0] >= DEAR else None))
     else:
         error(begin)
     assert best is not None

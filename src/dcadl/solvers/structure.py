@@ -21,7 +21,7 @@ from dcadl.ops.maps import (
     WindowTransform,
     inverse_contrast,
     inverse_whitened,
-    responses_by_band,
+    responses_by_row,
     split_averages,
     strips,
 )
@@ -174,7 +174,7 @@ def _features(
     def visit(X: Array) -> tuple[None, tuple[list[Array]]]:
         S = strips(X, grid)
         scale = _scales(X, S, [transform for transform, _ in transforms])
-        return None, ([split_averages(responses_by_band(Phi, S, scale, grid, union), t, union)],)
+        return None, ([split_averages(responses_by_row(Phi, S, scale, grid), t, union)],)
 
     _, (parts,) = walk(visit, images)
     averages = xp.concat(parts, axis=0)  # (n, 2, atoms of all, cells)

@@ -216,11 +216,12 @@ def chunk_slices(
 def host_slices(
     n: int, grid: Grid, itemsize: int, room: int | None = None, smallest: int = SMALLEST_CHUNK
 ) -> list[slice]:
-    """Runs of `n` images whose patches take at most `room` bytes, or of `smallest` images.
+    """Runs of `n` images whose patches take at most `room` bytes, or of `smallest` images."""
+    return even_slices(n, max(smallest, (room or CHUNK_BYTES) // (grid.p * grid.d * itemsize)))
 
-    They are as good as equal and, where there are several, even in number: two threads end together.
-    """
-    most = max(smallest, (room or CHUNK_BYTES) // (grid.p * grid.d * itemsize))
+
+def even_slices(n: int, most: int) -> list[slice]:
+    """Runs of at most so many, as good as equal; several are even in number: two threads end together."""
     count = 1 if n <= most else 2 * -(-n // (2 * most))
     b = -(-n // count)
     return [slice(i, min(i + b, n)) for i in range(0, n, b)]

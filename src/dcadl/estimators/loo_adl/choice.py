@@ -1,18 +1,26 @@
-"""The structure of a fit: chosen now, or by the fit that wrote the checkpoint."""
+"""The structure of a fit: chosen now, by leave-one-out error, or by the fit that wrote the checkpoint."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
+import numpy as np
 from sklearn.utils import check_random_state
 
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.images import Images
 from dcadl.estimators.loo_adl.journal import Journal, note_structure, recalled_structure
-from dcadl.estimators.loo_adl.structures import Candidates, usual_atoms
+from dcadl.estimators.loo_adl.structures import Candidates, thinned, usual_atoms
 from dcadl.ops.pool import Pyramid
+from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
-from dcadl.solvers.structure import Candidate
+from dcadl.solvers.structure import Candidate, compare, first_look
+from dcadl.solvers.walk import walker
+
+CHOICE_IMAGES, CHOICE_PLACES = 400, 300_000  # that structures are compared on
+CHOICE_ATOMS = 16
+FINALISTS, FINAL_IMAGES = 6, 1_400  # compared again where there are so many images
 
 
 def chosen_structure(
@@ -30,12 +38,62 @@ def chosen_structure(
     if kept is not None:
         return kept
     rng = check_random_state(seed)
-    found = learning.choose(images, C, backend, wanted, rng)
-    few = learning.subset(images, images.order[: learning.CHOICE_IMAGES], C, backend)
+    found = choose(images, C, backend, wanted, rng)
+    few = learning.subset(images, images.order[:CHOICE_IMAGES], C, backend)
     if m is None:
         counts = next(grid.counts for grid in wanted.grids if grid.patch == found[0].patch_shape)
         n, cells = len(images.places), Pyramid(counts, found[0].pool).n_cells
         m = learning.atoms_within(limit, usual_atoms(n, cells), n, cells)
-    model, first = learning.started(few, wanted, found[0], m, rng)
+    model, first = started(few, wanted, found[0], m, rng)
     note_structure(journal, found, model, first)
     return found, model, first
+
+
+def choose(
+    images: Images, n_classes: int, backend: str, wanted: Candidates, rng: np.random.RandomState
+) -> list[Candidate]:
+    """Every candidate with its leave-one-out error, best first.
+
+    Of few images a coarse structure often looks best that many would not choose: where there are many, the
+    best few are compared again on more.
+    """
+    some = learning.subset(images, images.order[:CHOICE_IMAGES], n_classes, backend)
+    found = _compared(some, wanted, rng)
+    if len(images.order) < FINAL_IMAGES or len(found) == 1:
+        return found
+    more = learning.subset(images, images.order[:FINAL_IMAGES], n_classes, backend)
+    again: list[Candidate] = []
+    for grid, how in product(wanted.grids, wanted.normalisations):
+        best = [one for one in found[:FINALISTS] if (one.patch_shape, one.normalize) == (grid.patch, how)]
+        if best:
+            again += _compared(more, Candidates([grid], (how,), tuple(one.pool for one in best)), rng)
+    return sorted(again, key=lambda one: one.loss) + found[FINALISTS:]
+
+
+def started(
+    some: learning.Subset, wanted: Candidates, best: Candidate, m: int, rng: np.random.RandomState
+) -> tuple[Model, Atoms]:
+    """The chosen structure, and its first atoms."""
+    grid = next(grid for grid in wanted.grids if grid.patch == best.patch_shape)
+    transform, atoms = first_look([some.X], grid, best.normalize, m, rng)
+    return Model(transform, Pyramid(grid.counts, best.pool)), atoms
+
+
+def _compared(some: learning.Subset, wanted: Candidates, rng: np.random.RandomState) -> list[Candidate]:
+    found: list[Candidate] = []
+    for grid in wanted.grids:
+        coarse = thinned(grid, some.X.shape[0], CHOICE_PLACES)
+        slices = loo_adl.map_slices(some.X, coarse, CHOICE_ATOMS)
+        with walker(some.X, slices) as walk:
+            chunks = [some.X[part, :] for part in slices]
+            found += compare(
+                chunks,
+                walk,
+                some.labels(),
+                coarse,
+                wanted.normalisations_of(grid),
+                wanted.pools,
+                CHOICE_ATOMS,
+                rng,
+            )
+    return sorted(found, key=lambda one: one.loss)

@@ -68,7 +68,7 @@ class LOOADL(CodingClassifier):
     image_shape : tuple or None, default=None
         (H, W), (H, W, channels) or (length,), to fold samples that come as rows. Rows without it are
         plain vectors, in which neighbours mean nothing: one patch of all values.
-    max_iter : int, default=12
+    max_iter : int, default=8
         Most passes of learning. More lower the error further, but hardly help on new images.
     tol : float, default=1e-3
         Stop when a pass lowers the error by less than this share of it. 0: exactly max_iter passes.
@@ -154,7 +154,7 @@ class LOOADL(CodingClassifier):
         pool: Any = "auto",
         learn: bool = True,
         image_shape: Any = None,
-        max_iter: int = 12,
+        max_iter: int = 8,
         tol: float = 1e-3,
         class_weight: Any = None,
         backend: str = "numpy",

@@ -42,6 +42,15 @@ class HeldOut(NamedTuple):
         return self._replace(scores=self.scores + shift), shift
 
 
+class CrossFitted(NamedTuple):
+    """What two halves of the images say of each other's atoms."""
+
+    scores: np.ndarray  # (k, C) left-out scores of each half under atoms learned from the other
+    plain: np.ndarray  # (k, C) those of all under the first atoms
+    lam: float  # of the ridge regression that suits such scores
+    learning_lam: float | None  # of the one whose error they lowered, where all images do it alike
+
+
 def honest_scores(
     images: Images, positions: np.ndarray, scores: Array, total: float | None = None
 ) -> HeldOut:

@@ -15,6 +15,7 @@ from safetensors.numpy import load, save
 
 from dcadl.arrays import fetch, send
 from dcadl.atomic import write_atomically
+from dcadl.estimators.loo_adl.held_out import CrossFitted
 from dcadl.estimators.loo_adl.images import Images
 from dcadl.ops.maps import WindowTransform
 from dcadl.ops.patches import Grid
@@ -133,6 +134,21 @@ def recalled_structure(
     whitener = send(arrays["whitener"], backend)
     transform = WindowTransform(grid, whitener, found[0].normalize is not None, numbers["usual"])
     return found, Model(transform, Pyramid(grid.counts, found[0].pool)), Atoms(arrays["Omega"], arrays["t"])
+
+
+def note_halves(journal: Journal, found: CrossFitted) -> None:
+    """What the halves say of each other."""
+    arrays = {"scores": found.scores, "plain": found.plain}
+    journal.note("halves", [found.lam, found.learning_lam], arrays)
+
+
+def recalled_halves(journal: Journal) -> CrossFitted | None:
+    """What `note_halves` noted, or None."""
+    kept = journal.recall("halves")
+    if kept is None:
+        return None
+    lams, arrays = kept
+    return CrossFitted(arrays["scores"], arrays["plain"], *lams)
 
 
 def note_state(journal: Journal, state: State) -> None:

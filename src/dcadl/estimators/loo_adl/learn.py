@@ -1,4 +1,4 @@
-"""How LOO-ADL is fitted: a structure chosen, atoms learned and kept if they generalise, a last ridge.
+"""How LOO-ADL learns: atoms kept only if they generalise, and a last ridge behind them.
 
 Atoms that were learned have seen the labels of the images they were learned from. Whether they are worth
 keeping, and what accuracy to expect, is judged by images they have not seen: each half of the images under
@@ -10,27 +10,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch, send
+from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, fetch, send
 from dcadl.estimators.fitting import Progress, Result, iterate
-from dcadl.estimators.loo_adl.held_out import HeldOut, honest_scores
+from dcadl.estimators.loo_adl.held_out import CrossFitted, HeldOut, honest_scores
 from dcadl.estimators.loo_adl.images import Images, walked
-from dcadl.estimators.loo_adl.journal import Journal, note_state, recalled_state
-from dcadl.estimators.loo_adl.structures import Candidates, thinned
+from dcadl.estimators.loo_adl.journal import (
+    Journal,
+    note_halves,
+    note_state,
+    recalled_halves,
+    recalled_state,
+)
+from dcadl.estimators.loo_adl.structures import thinned
 from dcadl.ops.pool import Pyramid
 from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
 from dcadl.solvers.loo_ridge import RidgeFit, Sums, fit_rows, fit_sums, run_sums
-from dcadl.solvers.structure import Candidate, Labels, bank, compare, first_look, take_rows
+from dcadl.solvers.structure import Labels, bank, take_rows
 from dcadl.solvers.walk import map_rows, walker
 
-CHOICE_IMAGES, CHOICE_PLACES = 400, 1_000_000  # that structures are compared on
-CHOICE_ATOMS = 16
-FINALISTS, FINAL_IMAGES = 6, 1_400  # compared again where there are so many images
 LEARNING_IMAGES, LEARNING_PLACES = 2_000, 300_000  # that atoms are learned from
 LEARNING_VALUES = 60_000_000  # of their windows, kept while they are learned
 JUDGED_IMAGES = 4_000  # whose left-out scores choose λ where features of all do not fit
@@ -92,56 +94,6 @@ def subset(images: Images, which: np.ndarray | slice, n_classes: int, backend: s
     return Subset(*(send(a, backend) for a in (X, Y, root)))
 
 
-def choose(
-    images: Images, n_classes: int, backend: str, wanted: Candidates, rng: np.random.RandomState
-) -> list[Candidate]:
-    """Every candidate with its leave-one-out error, best first.
-
-    Of few images a coarse structure often looks best that many would not choose: where there are many, the
-    best few are compared again on more.
-    """
-    some = subset(images, images.order[:CHOICE_IMAGES], n_classes, backend)
-    found = _compared(some, wanted, rng)
-    if len(images.order) < FINAL_IMAGES or len(found) == 1:
-        return found
-    more = subset(images, images.order[:FINAL_IMAGES], n_classes, backend)
-    again: list[Candidate] = []
-    for grid, how in product(wanted.grids, wanted.normalisations):
-        best = [one for one in found[:FINALISTS] if (one.patch_shape, one.normalize) == (grid.patch, how)]
-        if best:
-            again += _compared(more, Candidates([grid], (how,), tuple(one.pool for one in best)), rng)
-    return sorted(again, key=lambda one: one.loss) + found[FINALISTS:]
-
-
-def started(
-    some: Subset, wanted: Candidates, best: Candidate, m: int, rng: np.random.RandomState
-) -> tuple[Model, Atoms]:
-    """The chosen structure, and its first atoms."""
-    grid = next(grid for grid in wanted.grids if grid.patch == best.patch_shape)
-    transform, atoms = first_look([some.X], grid, best.normalize, m, rng)
-    return Model(transform, Pyramid(grid.counts, best.pool)), atoms
-
-
-def _compared(some: Subset, wanted: Candidates, rng: np.random.RandomState) -> list[Candidate]:
-    found: list[Candidate] = []
-    for grid in wanted.grids:
-        coarse = thinned(grid, some.X.shape[0], CHOICE_PLACES)
-        slices = loo_adl.map_slices(some.X, coarse, CHOICE_ATOMS)
-        with walker(some.X, slices) as walk:
-            chunks = [some.X[part, :] for part in slices]
-            found += compare(
-                chunks,
-                walk,
-                some.labels(),
-                coarse,
-                wanted.normalisations_of(grid),
-                wanted.pools,
-                CHOICE_ATOMS,
-                rng,
-            )
-    return sorted(found, key=lambda one: one.loss)
-
-
 def worth_learning(images: Images, model: Model) -> bool:
     """Whether images outnumber an atom's values, and every class has some to learn from and to judge by."""
     _, counts = np.unique(images.numbers, return_counts=True)
@@ -158,60 +110,67 @@ def learn_atoms(
     if len(images.order) > 2 * LEARNING_IMAGES:
         more = images.order[LEARNING_IMAGES : 2 * LEARNING_IMAGES]
         others = subset(images, more, n_classes, backend)
-        result, atoms = learn(some, model, first, passes)
+        own = learn(some, model, first, passes)
         learned, plain = (
-            honest_scores(images, more, ridge_of(others, model, one).left_out) for one in (atoms, first)
+            honest_scores(images, more, ridge_of(others, model, one).left_out) for one in (own.atoms, first)
         )
-        return Learned(atoms, result) if learned.loss < plain.loss else Learned(first)
-    ridge = ridge_of(some, model, first)
-    half = images.rank[positions] % 2
-    kept = passes.journal.recall("crossed")
-    if kept is None:
-        crossed, lam = _cross_fitted_scores(some, half, model, first, passes.halved(), ridge.lam)
-        passes.journal.note("crossed", lam, {"scores": fetch(crossed)})
-    else:
-        lam, crossed = kept[0], kept[1]["scores"]
-    learned, plain = (honest_scores(images, positions, scores) for scores in (crossed, ridge.left_out))
+        return Learned(own.atoms, own.result) if learned.loss < plain.loss else Learned(first)
+    crossed = recalled_halves(passes.journal)
+    if crossed is None:
+        crossed = _cross_fitted(some, images.rank[positions] % 2, model, first, passes.halved())
+        note_halves(passes.journal, crossed)
+    learned, plain = (honest_scores(images, positions, scores) for scores in (crossed.scores, crossed.plain))
     if not learned.loss < plain.loss:
         return Learned(first, None, plain)
-    result, atoms = learn(some, model, first, passes)
-    return Learned(atoms, result, learned, lam)
+    own = learn(some, model, first, passes, lam=crossed.learning_lam)
+    return Learned(own.atoms, own.result, learned, crossed.lam)
 
 
-def _cross_fitted_scores(
-    some: Subset, half: np.ndarray, model: Model, first: Atoms, passes: Passes, lam: float
-) -> tuple[Array, float]:
-    """Left-out scores of each half under atoms learned from the other, and the λ that suits them.
+def _cross_fitted(some: Subset, half: np.ndarray, model: Model, first: Atoms, passes: Passes) -> CrossFitted:
+    """Each half judged under atoms learned from the other, and all images under the first atoms.
 
-    λ is looked for near `lam`. Atoms that have seen an image make its left-out error too small at small λ.
+    λ goes by the errors of images that atoms have not seen; by those of others it would be too small.
     """
-    xp = array_namespace(some.X)
 
-    def judged(side: int) -> tuple[RidgeFit, tuple[()]]:
-        _, atoms = learn(some.part(half == side), model, first, passes, len(half))
-        return ridge_of(some, model, atoms, lam, half != side), ()
+    def judged(side: int | None) -> tuple[tuple[RidgeFit, Any], tuple[()]]:
+        if side is None:
+            return (ridge_of(some, model, first), None), ()
+        own = learn(some.part(half == side), model, first, passes, whole=len(half))
+        return (ridge_of(some, model, own.atoms, judges=half != side), own), ()
 
-    with walker(some.X, [slice(0), slice(0)]) as walk:  # side by side
-        sides, _ = walk(judged, (0, 1))
-    unseen_by_first = xp.asarray((half == 1)[:, None], device=device_of(some.X))
-    scores = xp.where(unseen_by_first, sides[0].left_out, sides[1].left_out)
-    return scores, math.sqrt(sides[0].lam * sides[1].lam)
+    with walker(some.X, [slice(0)] * 3) as walk:  # side by side
+        ((of_other, own), (of_own, other), (plain, _)), _ = walk(judged, (0, 1, None))
+    scores = np.where((half == 0)[:, None], fetch(of_own.left_out), fetch(of_other.left_out))
+    lam, learning_lam = (math.sqrt(a.lam * b.lam) for a, b in ((of_own, of_other), (own, other)))
+    alike = len({_learning_levels(model, n) for n in (len(half), *np.bincount(half))}) == 1
+    return CrossFitted(scores, fetch(plain.left_out), lam, learning_lam if alike else None)
+
+
+class Lesson(NamedTuple):
+    """What passes over some images gave."""
+
+    result: Result
+    atoms: Atoms
+    lam: float  # of the ridge regression whose error was lowered
 
 
 def learn(
-    some: Subset, model: Model, first: Atoms, passes: Passes, whole: int | None = None
-) -> tuple[Result, Atoms]:
+    some: Subset,
+    model: Model,
+    first: Atoms,
+    passes: Passes,
+    *,
+    lam: float | None = None,
+    whole: int | None = None,
+) -> Lesson:
     """Passes of the solver over these images; where they are many, thinned places and a coarse pyramid do.
 
     Half of `whole` images is learned from at the places of the whole.
     """
-    n = some.X.shape[0]
-    grid = thinned(
-        model.transform.grid, whole or n, _most_places(model.transform.grid.d, len(first.t), passes.limit)
-    )
-    levels = model.pyramid.levels if n <= FEW_IMAGES else LEARNING_POOL
-    thin = Model(model.transform._replace(grid=grid), Pyramid(grid.counts, levels))
-    lam = ridge_of(some, thin, first).lam
+    n, transform = some.X.shape[0], model.transform
+    grid = thinned(transform.grid, whole or n, _most_places(transform.grid.d, len(first.t), passes.limit))
+    thin = Model(transform._replace(grid=grid), Pyramid(grid.counts, _learning_levels(model, n)))
+    lam = ridge_of(some, thin, first).lam if lam is None else lam
     slices, labels = loo_adl.map_slices(some.X, grid, len(first.t)), some.labels()
     with walker(some.X, slices) as walk:
         chunks = [some.X[part, :] for part in slices]
@@ -225,7 +184,12 @@ def learn(
         begin = Progress(loo_adl.start(problem, first)) if resumed is None else _after(resumed)
         step = partial(loo_adl.step, problem)
         result = iterate(step, begin, max_iter=passes.max_iter, tol=passes.tol, watch=watch)
-        return result, loo_adl.atoms_of(problem, result.state)
+        return Lesson(result, loo_adl.atoms_of(problem, result.state), lam)
+
+
+def _learning_levels(model: Model, n: int) -> tuple[int, ...]:
+    """The pyramid that atoms are learned behind from n images."""
+    return model.pyramid.levels if n <= FEW_IMAGES else LEARNING_POOL
 
 
 def _most_places(d: int, m: int, limit: int | None) -> int:
@@ -239,13 +203,11 @@ def _after(state: loo_adl.State) -> Progress:
     return Progress.after(state, state.trace[1:])
 
 
-def ridge_of(
-    some: Subset, model: Model, atoms: Atoms, lam: float | None = None, judges: np.ndarray | None = None
-) -> RidgeFit:
-    """The ridge classifier of these images; λ is looked for near `lam`, by the errors of `judges`."""
+def ridge_of(some: Subset, model: Model, atoms: Atoms, judges: np.ndarray | None = None) -> RidgeFit:
+    """The ridge classifier of these images, its λ by the errors of `judges`, or of all."""
     groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
     chosen = None if judges is None else loo_adl.as_like(judges, some.root)
-    return fit_rows(features_of(some.X, model, atoms), some.Y, some.root, groups, lam, chosen)
+    return fit_rows(features_of(some.X, model, atoms), some.Y, some.root, groups, None, chosen)
 
 
 def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
