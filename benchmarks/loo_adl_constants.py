@@ -1,19 +1,22 @@
 """
-Constants of LOO-ADL by training images alone: how many atoms, and whether the best structures are compared
-again on more images.
+Constants of LOO-ADL by training images alone: how many atoms and passes, on how many places structures are
+compared, and whether the best of them are compared again on more images.
 
-    DCADL_DATA=… python benchmarks/loo_adl_constants.py [SET:IMAGES …] [--atoms 32,64] [--again 400,1400]
+    DCADL_DATA=… python benchmarks/loo_adl_constants.py [SET:IMAGES …] [--vary atoms] [--values 32,64]
 
 Takes the first training split of `dcadl bench` (MNIST: its training part), learns from so many of its images
-and asks for the classes of others of them, up to 4000. Test images are not asked. `--again 400,1400` compares
-structures on 400 images alone and then again on 1400.
+and asks for the classes of others of them, up to 4000. Test images are not asked. `--vary again --values
+400,1400` compares structures on 400 images alone and then again on 1400; `--vary passes` and `--vary places`
+say how long atoms are learned and on how many places of all images together structures are compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from time import process_time
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -28,6 +31,7 @@ from machine import describe
 
 USUAL = ("digits:450", "extended_yaleb:608", "mnist:1000", "mnist:2000", "mnist:5000")
 MOST_ASKED = 4_000
+USUAL_VALUES = {"atoms": "32,64", "passes": "8,12", "places": "300000,1000000", "again": "400,1400"}
 
 
 def main() -> None:
@@ -36,21 +40,20 @@ def main() -> None:
     parser.add_argument(
         "sets", nargs="*", default=USUAL, help="name and number of images, such as mnist:2000"
     )
-    parser.add_argument("--atoms", default="32,64", help="numbers of atoms")
-    parser.add_argument("--again", default="", help="images that structures are compared on at last")
+    parser.add_argument("--vary", choices=USUAL_VALUES, default="atoms", help="what is varied")
+    parser.add_argument("--values", help="its values, such as 32,64")
     parser.add_argument("--seeds", type=int, default=2, help="draws from the training split")
     options = parser.parse_args()
     console = Console(width=120)
     console.print(describe())
-    kind = "again" if options.again else "atoms"
-    values = [int(value) for value in getattr(options, kind).split(",")]
+    values = [int(value) for value in (options.values or USUAL_VALUES[options.vary]).split(",")]
     table = Table(title=f"Right of other training images, {options.seeds} draws; seconds of processor time")
-    for column in ("", *(f"{value} {'images' if options.again else 'atoms'}" for value in values)):
+    for column in ("", *(f"{options.vary} {value}" for value in values)):
         table.add_column(column, justify="right")
     try:
         for one in options.sets:
             name, _, n = one.partition(":")
-            table.add_row(one, *_row(name, int(n), kind, values, options.seeds))
+            table.add_row(one, *_row(name, int(n), options.vary, values, options.seeds))
     except (ValueError, FileNotFoundError) as error:
         sys.exit(f"benchmarks/loo_adl_constants.py: {error}")
     console.print(table)
@@ -74,11 +77,21 @@ def _fitted(
 ) -> tuple[float, float]:
     """Share right, and seconds of the fit."""
     begin = process_time()
-    model = LOOADL(random_state=0, n_atoms=value if kind == "atoms" else "auto")
-    more = value if kind == "again" and value > choice.CHOICE_IMAGES else len(y) + 1
-    with mock.patch.object(choice, "FINAL_IMAGES", more if kind == "again" else choice.FINAL_IMAGES):
+    given = {"atoms": "n_atoms", "passes": "max_iter"}
+    model = LOOADL(random_state=0, **({given[kind]: value} if kind in given else {}))
+    with _constants(kind, value, len(y)):
         model.fit(X, y)
     return model.score(X_ask, y_ask), process_time() - begin
+
+
+def _constants(kind: str, value: int, n: int) -> AbstractContextManager[Any]:
+    """What is not a parameter, set for a while."""
+    if kind == "places":
+        return mock.patch.object(choice, "CHOICE_PLACES", value)
+    if kind == "again":
+        never = value <= choice.CHOICE_IMAGES
+        return mock.patch.object(choice, "FINAL_IMAGES", n + 1 if never else value)
+    return nullcontext()
 
 
 if __name__ == "__main__":
