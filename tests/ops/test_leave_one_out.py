@@ -6,6 +6,7 @@ import pytest
 from dcadl.arrays import fetch
 from dcadl.ops.leave_one_out import loss_and_gradient
 from dcadl.ops.ridge import Rows, coefficients, gram, left_out, loss, uses_dual
+from dcadl.solvers.walk import SerialWalk, even_slices
 
 SHAPES = pytest.mark.parametrize("shape", [(12, 30), (30, 12)], ids=["dual", "primal"])
 LAM = 0.07
@@ -87,6 +88,17 @@ def test_dual_and_primal_agree(rng):
     assert not uses_dual(primal)
     assert primal_L == pytest.approx(L, rel=1e-10)
     np.testing.assert_allclose(primal_dF, dF[:, :-1], rtol=1e-8, atol=1e-12)
+
+
+@SHAPES
+def test_blocks_of_samples_give_what_all_of_them_give(xp, rng, shape):
+    rows = make_rows(xp, *problem(rng, shape))
+
+    L, dF = loss_and_gradient(rows, LAM, even_slices(shape[0], 5), SerialWalk())
+
+    whole_L, whole_dF = loss_and_gradient(rows, LAM)
+    assert pytest.approx(whole_L, rel=1e-12) == L
+    np.testing.assert_allclose(fetch(dF), fetch(whole_dF), atol=1e-12)
 
 
 @SHAPES
