@@ -34,7 +34,8 @@ console.log(JSON.stringify(samples.map((sample) => {
 REDUCE = """
 const pictures = require(process.argv[2]);
 const { rgba, width, height, shape } = JSON.parse(require("fs").readFileSync(0));
-console.log(JSON.stringify(Array.from(pictures.reduce(rgba, width, height, shape))));
+const read = (top, count) => rgba.slice(4 * top * width, 4 * (top + count) * width);
+console.log(JSON.stringify(Array.from(pictures.reduce(read, width, height, shape))));
 """
 
 
@@ -104,18 +105,19 @@ def test_filters_after_whitening_are_shown_as_they_see_the_picture():
 
 
 @pytest.mark.parametrize("color", [False, True], ids=["grey", "colour"])
-def test_pictures_are_averaged_down_as_the_library_does(rng, tmp_path, color):
+@pytest.mark.parametrize("size", [(48, 36), (300, 91), (67, 30), (7, 36), (5, 5)], ids=str)
+def test_pictures_are_brought_to_size_as_the_library_does(rng, tmp_path, size, color):
     from dcadl.data.images import decode
 
-    pixels = rng.integers(0, 256, (48, 36, 3), dtype=np.uint8)
+    pixels = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "p.png")
-    rgba = np.concatenate([pixels, np.full((48, 36, 1), 255, np.uint8)], axis=-1)
-    given = {"rgba": rgba.ravel().tolist(), "width": 36, "height": 48, "shape": [12, 9, 3 if color else 1]}
+    rgba = np.concatenate([pixels, np.full((*size, 1), 255, np.uint8)], axis=-1)
+    given = {"rgba": rgba.ravel().tolist(), "width": size[1], "height": size[0]}
 
-    found = np.array(node(REDUCE, "pictures.js", given, tmp_path))
+    found = np.array(node(REDUCE, "pictures.js", given | {"shape": [12, 9, 3 if color else 1]}, tmp_path))
 
     expected = decode(tmp_path / "p.png", size=(12, 9), color=color)
-    assert np.abs(found - expected.ravel()).max() <= 1  # grey is rounded twice there
+    assert np.abs(found - expected.ravel()).max() <= 1  # rounded after each axis there, once here
 
 
 def test_rows_of_features_have_no_page(tmp_path):
@@ -203,6 +205,20 @@ def test_a_picture_that_is_opened_is_named_as_the_library_names_it(page, tmp_pat
     assert "evidence for" in page.inner_text("#evidence-caption")
 
 
+@pytest.mark.parametrize("size", [(30, 90), (611, 40)], ids=["wide", "tall"])
+def test_a_picture_of_other_proportions_is_seen_as_the_library_sees_it(page, rng, tmp_path, size):
+    from dcadl.data.images import decode
+
+    Image.fromarray(rng.integers(0, 256, (*size, 3), dtype=np.uint8)).save(tmp_path / "picture.png")
+
+    page.set_input_files("#file", tmp_path / "picture.png")
+
+    assert shown(page) in "0123456789"
+    seen = page.evaluate("Array.from(document.getElementById('seen').getContext('2d').getImageData(0, 0, 8, 8).data)")
+    expected = decode(tmp_path / "picture.png", size=(8, 8)).ravel()
+    assert np.abs(np.array(seen)[::4] - expected).max() <= 1
+
+
 @pytest.mark.parametrize("kind", ["drop", "paste"])
 def test_a_picture_may_be_dropped_or_pasted(page, tmp_path, kind):
     model, real, _ = case("dcadl-centred")
@@ -248,6 +264,28 @@ def test_the_keyboard_alone_draws_and_chooses(page):
     chosen = page.inner_text("#bars [aria-pressed=true] .name")
     assert page.inner_text("#evidence-caption") == f"evidence for {chosen}"
     assert chosen != first
+
+
+def test_a_key_that_scrolls_does_not_wipe_an_opened_picture(page, tmp_path):
+    model, real, _ = case("dcadl-centred")
+    Image.fromarray(np.rint(real[1] * 255).astype(np.uint8)).save(tmp_path / "digit.png")
+    page.set_input_files("#file", tmp_path / "digit.png")
+    shown(page)
+
+    page.focus("#picture")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+
+    assert page.inner_text("#label") == str(model.predict(real[1:2])[0])
+    assert page.get_attribute("#draw", "aria-pressed") == "false"
+
+
+def test_without_a_camera_to_ask_for_the_page_says_where_there_is_one(page):
+    page.evaluate("Object.defineProperty(navigator, 'mediaDevices', { value: undefined })")
+
+    page.click("#camera")
+
+    page.wait_for_selector("#message:has-text('https')")
 
 
 def test_what_is_no_picture_is_said_so(page, tmp_path):

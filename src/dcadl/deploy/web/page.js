@@ -17,39 +17,33 @@
 
   /* The pixels of what is on the canvas, or of the video, as the model takes them. */
   function pixels() {
-    if (mode === "file") return fromSource(source, source.width, source.height);
-    if (mode === "camera") {
-      const video = find("video");
-      return fromSource(video, video.videoWidth, video.videoHeight);
-    }
+    if (mode === "file") return reduced(source, { x: 0, y: 0, width: source.width, height: source.height }, 255);
+    if (mode === "camera") return reduced(find("video"), middle(find("video").videoWidth, find("video").videoHeight));
     const drawn = pen.getImageData(0, 0, canvas.width, canvas.height);
+    const whole = { x: 0, y: 0, width: canvas.width, height: canvas.height };
     const frame = find("fit").checked && pictures.inkFrame(drawn.data, canvas.width, canvas.height, ground(), program.image);
-    if (!frame) return pictures.reduce(drawn.data, canvas.width, canvas.height, program.image);
-    const cut = onGround(Math.ceil(frame.width), Math.ceil(frame.height));
-    cut.drawImage(canvas, frame.x, frame.y, frame.width, frame.height, 0, 0, cut.canvas.width, cut.canvas.height);
-    return reduceAll(cut);
+    return reduced(canvas, frame || whole);
   }
 
-  /* The middle of a picture, in the model's proportions: the rest would be squeezed. */
-  function fromSource(image, width, height) {
+  /* The middle in the model's proportions: of a camera's view, which is turned to the thing in question. A file is
+     taken whole, as `dcadl predict` does. */
+  function middle(width, height) {
     const wide = Math.min(width, (height * columns) / rows), tall = (wide * rows) / columns;
-    const cut = onGround(Math.max(1, Math.round(wide)), Math.max(1, Math.round(tall)), 255);
-    cut.drawImage(image, (width - wide) / 2, (height - tall) / 2, wide, tall, 0, 0, cut.canvas.width, cut.canvas.height);
-    return reduceAll(cut);
+    return { x: (width - wide) / 2, y: (height - tall) / 2, width: wide, height: tall };
   }
 
-  function onGround(width, height, shade = ground()) {
-    const sheet = document.createElement("canvas");
-    [sheet.width, sheet.height] = [width, height];
-    const context = sheet.getContext("2d", { willReadFrequently: true });
-    context.fillStyle = `rgb(${shade} ${shade} ${shade})`;
-    context.fillRect(0, 0, width, height);
-    return context;
-  }
-
-  function reduceAll(context) {
-    const { width, height } = context.canvas;
-    return pictures.reduce(context.getImageData(0, 0, width, height).data, width, height, program.image);
+  /* A frame of an image, which may lie partly outside: the ground is there. */
+  function reduced(image, frame, shade = ground()) {
+    const width = Math.max(1, Math.round(frame.width)), height = Math.max(1, Math.round(frame.height));
+    const sheet = document.createElement("canvas"), context = sheet.getContext("2d", { willReadFrequently: true });
+    const read = (top, count) => {
+      [sheet.width, sheet.height] = [width, count];
+      context.fillStyle = `rgb(${shade} ${shade} ${shade})`;
+      context.fillRect(0, 0, width, count);
+      context.drawImage(image, frame.x, frame.y + top, width, count, 0, 0, width, count);
+      return context.getImageData(0, 0, width, count).data;
+    };
+    return pictures.reduce(read, width, height, program.image);
   }
 
   function classify() {
@@ -163,7 +157,7 @@
 
   async function open(file) {
     try {
-      source = await createImageBitmap(file);
+      source = await createImageBitmap(file, { colorSpaceConversion: "none" }); // values as they are in the file
     } catch {
       find("message").textContent = "This file is no picture that the browser can read.";
       return;
@@ -177,6 +171,10 @@
   }
 
   async function startCamera() {
+    if (!navigator.mediaDevices) {
+      find("message").textContent = "Browsers give the camera only to files on disk, to localhost and to https.";
+      return;
+    }
     try {
       stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
     } catch (error) {
@@ -244,8 +242,9 @@
   const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   canvas.addEventListener("keydown", (event) => {
     if (event.key !== " " && !(event.key in STEPS)) return;
+    if (mode === "empty") startDrawing();
+    if (mode !== "draw") return; // an opened picture is not wiped by a key that scrolls
     event.preventDefault();
-    if (mode !== "draw") startDrawing();
     if (event.key === " ") {
       hand.down = !hand.down;
       hand.last = null;

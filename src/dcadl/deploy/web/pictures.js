@@ -1,37 +1,51 @@
 "use strict";
-/* Pictures → the pixels that a model takes: grey by luma or colour, averaged down to its size. */
+/* Pictures → the pixels that a model takes, as the library makes them but for rounding: grey by luma or colour,
+   averaged over boxes to the model's size, whatever its proportions. */
 const pictures = (() => {
-  /* How much of each source pixel falls on each target pixel of one axis: lists of [source, weight]. */
-  function coverage(size, wanted) {
-    const ratio = size / wanted;
+  const BAND = 256; // rows of a picture that are held at a time
+
+  /* Which source pixels make each target pixel of one axis, [first, one past the last]: Pillow's BOX filter. */
+  function boxes(size, wanted) {
+    const scale = size / wanted, width = Math.max(scale, 1);
     return Array.from({ length: wanted }, (_, i) => {
-      const from = i * ratio, to = (i + 1) * ratio, parts = [];
-      for (let k = Math.floor(from); k < Math.min(Math.ceil(to), size); k++) {
-        const weight = (Math.min(to, k + 1) - Math.max(from, k)) / ratio;
-        if (weight > 1e-9) parts.push([k, weight]);
-      }
-      return parts;
+      const centre = (i + 0.5) * scale, place = (k) => (k - centre + 0.5) / width;
+      let from = Math.max(0, Math.trunc(centre - width / 2 + 0.5));
+      let to = Math.min(size, Math.trunc(centre + width / 2 + 0.5));
+      while (place(from) <= -0.5) from++; // a pixel on both borders belongs to the box before
+      while (place(to - 1) > 0.5) to--;
+      return [from, to];
     });
   }
 
-  /* RGBA bytes (transparent parts over white) → values 0…255 of rows × columns × channels, integers. */
-  function reduce(rgba, width, height, [rows, columns, channels]) {
-    const found = new Float32Array(rows * columns * channels);
-    const down = coverage(height, rows), across = coverage(width, columns);
-    for (let i = 0; i < rows; i++) {
-      for (let j = 0; j < columns; j++) {
-        const sum = [0, 0, 0];
-        for (const [r, rowWeight] of down[i]) {
-          for (const [c, columnWeight] of across[j]) {
-            const at = 4 * (r * width + c), alpha = rgba[at + 3] / 255, weight = rowWeight * columnWeight;
-            for (let k = 0; k < 3; k++) sum[k] += weight * (alpha * rgba[at + k] + (1 - alpha) * 255);
-          }
-        }
-        const start = (i * columns + j) * channels;
-        if (channels === 1) found[start] = Math.round(0.299 * sum[0] + 0.587 * sum[1] + 0.114 * sum[2]);
-        else for (let k = 0; k < 3; k++) found[start + k] = Math.round(sum[k]);
+  /* One row of opaque RGBA bytes: its sums over the boxes of columns are added to `sums` from `at` on. */
+  function addRow(rgba, start, across, channels, sums, at) {
+    for (const [from, to] of across) {
+      for (let c = from; c < to; c++) {
+        const p = start + 4 * c, r = rgba[p], g = rgba[p + 1], b = rgba[p + 2];
+        if (channels === 1) sums[at] += Math.round(0.299 * r + 0.587 * g + 0.114 * b);
+        else { sums[at] += r; sums[at + 1] += g; sums[at + 2] += b; }
       }
+      at += channels;
     }
+  }
+
+  /* A picture of opaque RGBA bytes → values 0…255 of rows × columns × channels, integers. `read(top, count)` gives
+     the bytes of so many rows: a large photograph is never held whole. */
+  function reduce(read, width, height, [rows, columns, channels]) {
+    const across = boxes(width, columns), down = boxes(height, rows), line = columns * channels;
+    const found = new Float32Array(rows * line), sums = new Float64Array(height * line);
+    for (let top = 0; top < height; top += BAND) {
+      const count = Math.min(BAND, height - top), rgba = read(top, count);
+      for (let r = 0; r < count; r++) addRow(rgba, 4 * r * width, across, channels, sums, (top + r) * line);
+    }
+    down.forEach(([from, to], i) => {
+      for (let j = 0; j < line; j++) {
+        const [first, end] = across[Math.floor(j / channels)];
+        let sum = 0;
+        for (let r = from; r < to; r++) sum += sums[r * line + j];
+        found[i * line + j] = Math.round(sum / ((to - from) * (end - first)));
+      }
+    });
     return found;
   }
 
