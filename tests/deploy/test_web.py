@@ -214,7 +214,8 @@ def test_a_picture_of_other_proportions_is_seen_as_the_library_sees_it(page, rng
     page.set_input_files("#file", tmp_path / "picture.png")
 
     assert shown(page) in "0123456789"
-    seen = page.evaluate("Array.from(document.getElementById('seen').getContext('2d').getImageData(0, 0, 8, 8).data)")
+    bytes_of = "(canvas) => Array.from(canvas.getContext('2d').getImageData(0, 0, 8, 8).data)"
+    seen = page.locator("#seen").evaluate(bytes_of)
     expected = decode(tmp_path / "picture.png", size=(8, 8)).ravel()
     assert np.abs(np.array(seen)[::4] - expected).max() <= 1
 
