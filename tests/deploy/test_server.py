@@ -27,6 +27,7 @@ httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from dcadl import DPL  # noqa: E402 (after the skips)
 from dcadl.deploy.evidence import evidence  # noqa: E402
+from dcadl.deploy.server import answers as answers_module  # noqa: E402
 from dcadl.deploy.server import requests as requests_module  # noqa: E402
 from dcadl.deploy.server.app import create_app  # noqa: E402
 from dcadl.deploy.server.batching import Batcher  # noqa: E402
@@ -145,9 +146,12 @@ def test_openapi_names_every_path_and_every_refusal(client):
     assert {"/predict", "/explain", "/models", "/healthz", "/metrics", "/"} <= set(document["paths"])
     operation = document["paths"]["/predict"]["post"]
     assert {"401", "408", "413", "415", "422", "429"} <= set(operation["responses"])
-    examples = operation["requestBody"]["content"]["application/json"]["examples"]
-    for example in examples.values():
+    body = operation["requestBody"]["content"]
+    for example in body["application/json"]["examples"].values():
         assert client.post("/predict", json=example["value"]).status_code == 200
+    fields = [body[kind]["schema"]["properties"] for kind in ("multipart/form-data", "application/json")]
+    counts = [(entry["minItems"], entry["maxItems"]) for field in fields for entry in field.values()]
+    assert counts == [(1, Limits().batch)] * 3
 
 
 BOMB = Image.new("L", (100, 51))
@@ -167,9 +171,11 @@ REFUSED = {
     "no base64": (422, {"json": {"pictures": ["?"]}}),
     "a wrong shape": (422, {"json": {"arrays": [[1, 2]]}}),
     "no numbers": (422, {"json": {"arrays": [["a"]]}}),
+    "numbers as text": (422, {"json": {"arrays": [[["1"] * 8] * 8]}}),
     "ragged rows": (422, {"json": {"arrays": [[[1], [1, 2]]]}}),
     "huge numbers": (422, {"json": {"arrays": [[[1e300] * 8] * 8]}}),
     "an empty form": (422, {"files": {"other": (None, "text")}}),
+    "a form of too many": (413, {"files": [("pictures", b"x")] * 40}),
     "a broken form": (400, {"content": b"--x", "headers": {"content-type": "multipart/form-data"}}),
     "an unknown model": (404, {"params": {"model": "../../secret"}, "json": {}}),
 }
@@ -253,7 +259,58 @@ def test_a_replaced_file_is_taken_whole_or_not_at_all(folder, tmp_path):
     assert served.sample_shape == (8, 8, 3)
 
 
+def test_an_answer_is_of_one_model_though_the_file_is_replaced_meanwhile(folder, tmp_path):
+    path = tmp_path / "model.safetensors"
+    shutil.copy(folder / "digits.safetensors", path)
+    served = Served(path, SMALL)
+    model, score = served.loaded.model, served.loaded.model.decision_function
+
+    def replaced_meanwhile(X):
+        case("dcadl-centred", "two").model.save(path)
+        assert served.reload_if_replaced()
+        return score(X)
+
+    model.decision_function = replaced_meanwhile
+
+    async def ask():
+        served.answers.start()
+        found = await served.answers.ask(case("dcadl-centred").real[:3])
+        await served.answers.stop()
+        return found
+
+    found = asyncio.run(ask())
+
+    assert served.loaded.names == ["high", "low"]
+    assert [answer.label for answer in found] == expected(pixels())[0]
+    assert list(found[0].probabilities) == [str(digit) for digit in range(10)]
+
+
 # --- batching
+
+
+def test_samples_for_the_old_model_and_for_the_new_one_may_wait_together():
+    async def two():
+        batcher = Batcher(lambda X: X.reshape(len(X), -1).sum(axis=1), Limits())
+        batcher.start()
+        found = await asyncio.gather(batcher.ask(np.ones((2, 3))), batcher.ask(np.ones((1, 2, 2))))
+        await batcher.stop()
+        return [each.tolist() for each in found]
+
+    assert asyncio.run(two()) == [[3, 3], [4]]
+
+
+def test_explanations_take_the_memory_of_one_picture(client, monkeypatch):
+    sizes = []
+
+    def noted(program, X):
+        sizes.append(len(X))
+        return evidence(program, X)
+
+    monkeypatch.setattr(answers_module, "evidence", noted)
+    body = {"arrays": (pixels(5) / 255).tolist()}
+
+    assert len(client.post("/explain", json=body).json()["explanations"]) == 5
+    assert sizes == [1] * 5
 
 
 def test_what_waits_together_is_answered_together():
@@ -267,7 +324,7 @@ def test_what_waits_together_is_answered_together():
     async def many():
         batcher = Batcher(score, Limits(batch=8))
         batcher.start()
-        found = await asyncio.gather(*(batcher.scores(np.full((1, 3), i)) for i in range(13)))
+        found = await asyncio.gather(*(batcher.ask(np.full((1, 3), i)) for i in range(13)))
         await batcher.stop()
         return found
 
@@ -281,7 +338,7 @@ def test_a_full_queue_and_a_late_answer_are_refused():
     async def crowd():
         batcher = Batcher(lambda X: time.sleep(0.3) or X, Limits(batch=1, queue=2, seconds=0.1))
         batcher.start()
-        calls = [batcher.scores(np.zeros((1, 1))) for _ in range(4)]
+        calls = [batcher.ask(np.zeros((1, 1))) for _ in range(4)]
         found = await asyncio.gather(*calls, return_exceptions=True)
         await batcher.stop()
         return [error.status for error in found if isinstance(error, Refusal)]
@@ -298,8 +355,8 @@ def test_a_fault_in_one_batch_does_not_end_the_queue():
     async def two():
         batcher = Batcher(score, Limits())
         batcher.start()
-        first = await asyncio.gather(batcher.scores(np.full((1, 1), 2)), return_exceptions=True)
-        second = await batcher.scores(np.ones((1, 1)))
+        first = await asyncio.gather(batcher.ask(np.full((1, 1), 2)), return_exceptions=True)
+        second = await batcher.ask(np.ones((1, 1)))
         await batcher.stop()
         return first[0], second
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from prometheus_client import (
@@ -25,7 +23,7 @@ from prometheus_client import (
 from pydantic import BaseModel
 
 from dcadl import __version__
-from dcadl.deploy.evidence import evidence
+from dcadl.deploy.server.answers import Answer, Explanation
 from dcadl.deploy.server.documentation import REFUSALS, request_body
 from dcadl.deploy.server.limits import Limits, Refusal
 from dcadl.deploy.server.models import BYTE, Models, Served
@@ -34,26 +32,11 @@ from dcadl.deploy.translate import operations_of
 from dcadl.deploy.web_page import web_page
 
 
-class Answer(BaseModel):
-    """What a model says of one sample."""
-
-    label: str
-    scores: dict[str, float]
-    probabilities: dict[str, float]
-
-
 class Answers(BaseModel):
     """Answers in the order of the samples."""
 
     model: str
     answers: list[Answer]
-
-
-class Explanation(BaseModel):
-    """Evidence of every pixel for the label, less that for the other classes on average; rows of columns."""
-
-    label: str
-    evidence: list[list[float]]
 
 
 class Explanations(BaseModel):
@@ -102,21 +85,21 @@ def create_app(paths: Sequence[Path], *, token: str | None = None, limits: Limit
 def _add_answers(app: FastAPI, models: Models, limits: Limits, guard: list[Any]) -> None:
     body = request_body(models.named(None).sample_shape, limits.batch)
 
-    @app.post("/predict", dependencies=guard, openapi_extra=body, responses=REFUSALS)
-    async def predict(request: Request, model: ModelName = None) -> Answers:
+    @app.post("/predict", dependencies=guard, openapi_extra=body, responses=REFUSALS, response_model=Answers)
+    async def predict(request: Request, model: ModelName = None) -> Response:
         """Label, scores and probabilities of pictures or arrays."""
         served = models.named(model)
-        scores = await served.batcher.scores(await read_samples(request, served, limits))
-        return Answers(model=served.name, answers=_answers(served, scores))
+        found = await served.answers.ask(await read_samples(request, served, limits))
+        return _json(Answers.model_construct(model=served.name, answers=list(found)))
 
-    @app.post("/explain", dependencies=guard, openapi_extra=body, responses=REFUSALS)
-    async def explain(request: Request, model: ModelName = None) -> Explanations:
+    @app.post(
+        "/explain", dependencies=guard, openapi_extra=body, responses=REFUSALS, response_model=Explanations
+    )
+    async def explain(request: Request, model: ModelName = None) -> Response:
         """Where in each picture the evidence for its label lies."""
         served = models.named(model)
-        samples = await read_samples(request, served, limits)
-        scores = await served.batcher.scores(samples)
-        found = await asyncio.to_thread(_explanations, served, samples, scores)  # others go on
-        return Explanations(model=served.name, explanations=found)
+        found = await served.explanations.ask(await read_samples(request, served, limits))
+        return _json(Explanations.model_construct(model=served.name, explanations=list(found)))
 
 
 def _add_facts(app: FastAPI, models: Models, metrics: Metrics, guard: list[Any]) -> None:
@@ -145,7 +128,7 @@ def _add_facts(app: FastAPI, models: Models, metrics: Metrics, guard: list[Any])
         """A page to try a model on; it runs in the browser."""
         served = models.named(model)
         try:
-            return web_page(operations_of(served.model, scale=BYTE), served.name)
+            return web_page(operations_of(served.loaded.model, scale=BYTE), served.name)
         except ValueError as error:
             raise Refusal(404, f"There is no page for {served.name}: {error}") from None
 
@@ -164,8 +147,8 @@ class Metrics:
         self.reloads = Counter("dcadl_model_reloads", "Model files read again.", ["model"], **options)
         waiting = Gauge("dcadl_waiting_samples", "Samples in the queue.", ["model"], **options)
         for served in models.by_name.values():
-            served.batcher.on_batch = self.batches.observe
-            waiting.labels(served.name).set_function(partial(getattr, served.batcher, "waiting"))
+            served.answers.on_batch = self.batches.observe
+            waiting.labels(served.name).set_function(partial(getattr, served, "waiting"))
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """A request was answered."""
@@ -221,39 +204,18 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": error.reason}, status_code=error.status, headers=headers)
 
 
-def _answers(served: Served, scores: np.ndarray) -> list[Answer]:
-    names = [str(label) for label in served.model.classes_]
-    probabilities = served.probabilities(scores)
-    return [
-        Answer(
-            label=names[int(row.argmax())],
-            scores=dict(zip(names, row.tolist())),
-            probabilities=dict(zip(names, shares.tolist())),
-        )
-        for row, shares in zip(scores, probabilities)
-    ]
-
-
-def _explanations(served: Served, samples: np.ndarray, scores: np.ndarray) -> list[Explanation]:
-    if served.program is None:
-        raise Refusal(422, f"{type(served.model).__name__} gives no evidence maps.")
-    best = scores.argmax(axis=1)
-    maps = evidence(served.program, samples)
-    return [
-        Explanation(
-            label=str(served.model.classes_[k]), evidence=(found[..., k] - found.mean(axis=-1)).tolist()
-        )
-        for k, found in zip(best, maps)
-    ]
+def _json(found: BaseModel) -> Response:
+    """What we made ourselves is not checked again on its way out."""
+    return Response(found.model_dump_json(), media_type="application/json")
 
 
 def _facts(served: Served) -> ModelFacts:
     return ModelFacts(
         name=served.name,
-        method=type(served.model).__name__,
-        classes=[str(label) for label in served.model.classes_],
+        method=type(served.loaded.model).__name__,
+        classes=served.loaded.names,
         sample_shape=list(served.sample_shape),
         takes_pictures=served.takes_pictures,
-        explains=served.program is not None,
+        explains=served.loaded.program is not None,
         error=served.error,
     )

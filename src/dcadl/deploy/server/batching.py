@@ -1,11 +1,11 @@
-"""Requests that wait at the same time are answered together: one call of the model for all of them."""
+"""Requests that wait at the same time are answered together: one call for all of them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,17 +13,21 @@ from dcadl.deploy.server.limits import Limits, Refusal
 
 
 class Waiting(NamedTuple):
-    """Samples of one request, and where their scores are awaited."""
+    """Samples of one request, and where their answers are awaited."""
 
     X: np.ndarray
-    scores: asyncio.Future[np.ndarray]
+    answers: asyncio.Future[Sequence[Any]]
 
 
 class Batcher:
-    """A queue before one model. While a batch is computed, the next one gathers; nobody waits for company."""
+    """A queue before one model. While a batch is computed, the next one gathers; nobody waits for company.
 
-    def __init__(self, score: Callable[[np.ndarray], np.ndarray], limits: Limits) -> None:
-        self._score = score
+    `answer` gives one answer for each sample. It runs in one thread: however many ask, the memory that it
+    takes is that of one batch.
+    """
+
+    def __init__(self, answer: Callable[[np.ndarray], Sequence[Any]], limits: Limits) -> None:
+        self._answer = answer
         self._limits = limits
         self._queue: asyncio.Queue[Waiting] = asyncio.Queue()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="dcadl-model")
@@ -41,11 +45,11 @@ class Batcher:
             self._task.cancel()
         self._thread.shutdown(wait=False)
 
-    async def scores(self, X: np.ndarray) -> np.ndarray:
-        """Scores (n, C) of samples (n, …), computed together with those of other requests."""
+    async def ask(self, X: np.ndarray) -> Sequence[Any]:
+        """Answers to samples (n, …), computed together with those of other requests."""
         if self.waiting + len(X) > self._limits.queue:
             raise Refusal(429, f"More than {self._limits.queue} pictures are waiting; try again later.")
-        future: asyncio.Future[np.ndarray] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
         self.waiting += len(X)
         self._queue.put_nowait(Waiting(X, future))
         try:
@@ -56,8 +60,10 @@ class Batcher:
     async def _work(self) -> None:
         while True:
             batch = await self._next_batch()
-            self.on_batch(sum(len(entry.X) for entry in batch))
-            await self._answer(batch)
+            live = [entry for entry in batch if not entry.answers.done()]  # the others waited too long
+            # of one shape, unless the model was replaced by one of another while they waited
+            for shape in dict.fromkeys(entry.X.shape[1:] for entry in live):
+                await self._answer_all([entry for entry in live if entry.X.shape[1:] == shape])
 
     async def _next_batch(self) -> list[Waiting]:
         """All that wait now, up to the limit of a batch; at least one request."""
@@ -65,20 +71,20 @@ class Batcher:
         while not self._queue.empty() and sum(len(entry.X) for entry in batch) < self._limits.batch:
             batch.append(self._queue.get_nowait())
         self.waiting -= sum(len(entry.X) for entry in batch)
-        return [entry for entry in batch if not entry.scores.done()] or await self._next_batch()
+        return batch
 
-    async def _answer(self, batch: list[Waiting]) -> None:
-        loop = asyncio.get_running_loop()
+    async def _answer_all(self, batch: list[Waiting]) -> None:
+        loop, X = asyncio.get_running_loop(), np.concatenate([entry.X for entry in batch])
+        self.on_batch(len(X))
         try:
-            scores = await loop.run_in_executor(
-                self._thread, self._score, np.concatenate([entry.X for entry in batch])
-            )
-            parts = np.split(scores, np.cumsum([len(entry.X) for entry in batch])[:-1])
+            found = await loop.run_in_executor(self._thread, self._answer, X)
         except Exception as error:  # one request's fault must not end the others' queue
             for entry in batch:
-                if not entry.scores.done():
-                    entry.scores.set_exception(error)
+                if not entry.answers.done():
+                    entry.answers.set_exception(error)
             return
-        for entry, part in zip(batch, parts):
-            if not entry.scores.done():
-                entry.scores.set_result(part)
+        end = 0
+        for entry in batch:
+            start, end = end, end + len(entry.X)
+            if not entry.answers.done():
+                entry.answers.set_result(found[start:end])

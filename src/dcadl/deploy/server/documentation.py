@@ -19,7 +19,7 @@ def request_body(shape: tuple[int, ...], most: int) -> dict[str, Any]:
                 "multipart/form-data": {
                     "schema": {
                         "type": "object",
-                        "properties": {"pictures": {"type": "array", "items": _PICTURE}},
+                        "properties": {"pictures": {"type": "array", "items": _PICTURE} | _count(most)},
                         "required": ["pictures"],
                     }
                 },
@@ -36,12 +36,17 @@ def request_body(shape: tuple[int, ...], most: int) -> dict[str, Any]:
     }
 
 
+def _count(most: int) -> dict[str, Any]:
+    return {"minItems": 1, "maxItems": most}
+
+
 def _samples(most: int) -> dict[str, Any]:
-    texts = {"type": "array", "items": {"type": "string"}, "maxItems": most}
-    arrays = {"type": "array", "items": {"type": "array", "items": {}}, "maxItems": most}
+    texts = {"type": "array", "items": {"type": "string"}} | _count(most)
+    arrays = {"type": "array", "items": {"type": "array", "items": {}}} | _count(most)
     return {
         "type": "object",
         "additionalProperties": False,
+        "oneOf": [{"required": ["pictures"]}, {"required": ["arrays"]}],
         "properties": {
             "pictures": texts | {"description": "Picture files in base64."},
             "arrays": arrays | {"description": "Arrays of the model's sample shape, as it was trained on."},

@@ -5,40 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dcadl.deploy.operations import Program
+from dcadl.deploy.server.answers import Loaded, answers, explanations, loaded
 from dcadl.deploy.server.batching import Batcher
 from dcadl.deploy.server.limits import Limits, Refusal
-from dcadl.deploy.translate import operations_of
-from dcadl.estimators.probabilities import softmax
 from dcadl.model_files import load_classifier
-
-if TYPE_CHECKING:
-    from dcadl.estimators.base import Classifier
 
 BYTE = 1 / 255  # `dcadl fit` trains on values from 0 to 1
 LOOK_AGAIN = 1.0  # seconds between two looks at the files
 
 
 class Served:
-    """One model file: the model in it, its queue, and what its operations are where it has any."""
+    """One model file: the model in it, and two queues before it, of answers and of explanations."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
         self.path = path
         self.name = path.stem
         self.error: str | None = None  # of the last attempt to read the file again
-        self.loads = 0
         self._stamp = _stamp(path)
-        self._take(load_classifier(path))
-        self.batcher = Batcher(lambda X: self._scores(X), limits)
+        self.loaded = loaded(load_classifier(path))  # replaced in one assignment: whole or not at all
+        self.answers = Batcher(lambda X: answers(self.loaded, X), limits)
+        self.explanations = Batcher(lambda X: explanations(self._explained(), X), limits)
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
-        return tuple(self.model.image_shape_)
+        return self.loaded.sample_shape
 
     @property
     def takes_pictures(self) -> bool:
@@ -46,9 +38,10 @@ class Served:
         shape = self.sample_shape
         return len(shape) > 1 and shape[2:] in ((), (1,), (3,))
 
-    def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """A softmax of the scores, at the model's temperature where it has one."""
-        return softmax(scores, float(getattr(self.model, "temperature_", 1.0)))
+    @property
+    def waiting(self) -> int:
+        """Samples in both queues."""
+        return self.answers.waiting + self.explanations.waiting
 
     def reload_if_replaced(self) -> bool:
         """Read the file again if it is another one now; a file that cannot be read changes nothing."""
@@ -57,27 +50,19 @@ class Served:
             if stamp == self._stamp:
                 return False
             self._stamp = stamp
-            self._take(load_classifier(self.path))
+            self.loaded = loaded(load_classifier(self.path))
         except (ValueError, OSError) as error:
             self.error = str(error)
             return False
         self.error = None
         return True
 
-    def _take(self, model: Classifier) -> None:
-        """The new model and all that is derived from it, in one assignment."""
-        program: Program | None
-        try:
-            program = operations_of(model, scale=1.0)
-        except ValueError:  # a method that is no list of operations predicts all the same
-            program = None
-        self.model, self.program, self.loads = model, program, self.loads + 1
-
-    def _scores(self, X: np.ndarray) -> np.ndarray:
-        if X.shape[1:] != self.sample_shape:  # the model was replaced while the request waited
-            raise Refusal(409, f"The model was replaced and now takes samples of shape {self.sample_shape}.")
-        scores = np.asarray(self.model.decision_function(X))
-        return np.stack([-scores / 2, scores / 2], axis=1) if scores.ndim == 1 else scores
+    def _explained(self) -> Loaded:
+        """The model, if it has evidence maps."""
+        found = self.loaded
+        if found.program is None:
+            raise Refusal(422, f"{type(found.model).__name__} gives no evidence maps.")
+        return found
 
 
 class Models:
@@ -102,7 +87,8 @@ class Models:
     def start(self, on_reload: Callable[[str], None]) -> None:
         """Begin to answer and to look for replaced files."""
         for entry in self.by_name.values():
-            entry.batcher.start()
+            entry.answers.start()
+            entry.explanations.start()
         self._watch = asyncio.create_task(self._look(on_reload))
 
     async def stop(self) -> None:
@@ -110,7 +96,8 @@ class Models:
         if self._watch is not None:
             self._watch.cancel()
         for entry in self.by_name.values():
-            await entry.batcher.stop()
+            await entry.answers.stop()
+            await entry.explanations.stop()
 
     async def _look(self, on_reload: Callable[[str], None]) -> None:
         while True:

@@ -12,7 +12,7 @@ import numpy as np
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException
+from starlette.exceptions import HTTPException
 
 from dcadl.data.errors import TooManyPixelsError
 from dcadl.data.images import decode_bytes
@@ -91,13 +91,11 @@ async def _form_files(request: Request, body: bytes, limits: Limits) -> list[byt
         return {"type": "http.request", "body": body, "more_body": False}
 
     try:
-        form = await Request(request.scope, receive).form(max_files=limits.batch + 1, max_fields=limits.batch)
-    except MultiPartException as error:
-        raise Refusal(400, f"The form cannot be read: {error.message}") from None
-    except Exception as error:
-        if getattr(error, "status_code", None) == 400:
-            raise Refusal(400, "The form cannot be read.") from None
-        raise
+        form = await Request(request.scope, receive).form(max_files=limits.batch, max_fields=limits.batch)
+    except HTTPException as error:  # what starlette makes of a form that it cannot read
+        if str(error.detail).startswith("Too many files"):
+            raise Refusal(413, f"At most {limits.batch} pictures in one request.") from None
+        raise Refusal(400, f"The form cannot be read: {error.detail}") from None
     return [await part.read() for _, part in form.multi_items() if isinstance(part, UploadFile)]
 
 
@@ -123,10 +121,13 @@ def _from_json(body: bytes, served: Served, limits: Limits) -> np.ndarray:
 def _from_array(values: Any, served: Served) -> np.ndarray:
     shape = served.sample_shape
     try:
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
-            sample = np.asarray(values, dtype=np.float32)
-    except (ValueError, TypeError, OverflowError):
-        raise Refusal(422, f"An array must hold numbers, {shape}.") from None
+        found = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        found = np.asarray(None)
+    if found.dtype.kind not in "biuf":
+        raise Refusal(422, f"An array must hold numbers, {shape}.")
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
+        sample = found.astype(np.float32)
     if sample.shape != shape:
         raise Refusal(422, f"An array must have shape {shape}; got {sample.shape}.")
     if not np.isfinite(sample).all():
