@@ -29,9 +29,9 @@ def serve(
     limits = limits or Limits()
     application = app.create_app(paths, token=token, limits=limits)
     ready()
-    config = uvicorn.Config(
-        application, host=host, port=port, timeout_graceful_shutdown=GRACE, log_level="warning"
-    )
+    # Lines of access that nobody sees, and headers of proxies that nothing reads, would cost every request.
+    quiet: Any = {"log_level": "warning", "access_log": False, "proxy_headers": False}
+    config = uvicorn.Config(application, host=host, port=port, timeout_graceful_shutdown=GRACE, **quiet)
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again after an orderly end
         server(config, limits.seconds).run()
 
