@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
+from dcadl import DCADL, DPL
 from dcadl.deploy.onnx_file import onnx_model, register_skl2onnx_converters
 from dcadl.deploy.onnx_graph import OPSET
 from dcadl.deploy.reference import run
@@ -93,20 +95,53 @@ def test_no_node_makes_an_array_of_patches():
     assert max(int(np.prod(size[1:])) for size in sizes) <= max(8 * 8, m * rows * columns)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", ["loo-whitened", "dcadl-centred", "pcanet", "adlsvm"])
-@pytest.mark.parametrize("kind", [int, str])
-def test_pipelines_export_through_skl2onnx(name, kind):
-    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install 'dcadl[onnx]'")
+def pipeline_of(name, kind=int):
+    """A scaler and that model, fitted to rows; and the rows."""
+    pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install 'dcadl[onnx]'")
     model, real, _ = case(name)
     rows, labels = real.reshape(len(real), -1), model.predict(real).astype(kind)
     shaped = {"image_shape": (8, 8)} if "image_shape" in model.get_params() else {}
-    pipeline = make_pipeline(MinMaxScaler(), clone(model).set_params(**shaped)).fit(rows, labels)
+    register_skl2onnx_converters()
+    return make_pipeline(MinMaxScaler(), clone(model).set_params(**shaped)).fit(rows, labels), rows
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", ["loo-whitened", "dcadl-centred", "pcanet", "adlsvm"])
+@pytest.mark.parametrize("kind", [int, str, bool, float])
+def test_pipelines_export_through_skl2onnx(name, kind):
+    pipeline, rows = pipeline_of(name, kind)
+
+    runtime = session(importlib.import_module("skl2onnx").to_onnx(pipeline, rows[:1]))
+
+    label, shares = runtime.run(None, {"X": rows})
+    np.testing.assert_array_equal(label, pipeline.predict(rows))
+    assert [max(share, key=share.get) for share in shares] == label.tolist()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("raw", "method"),
+    [(True, "decision_function"), (False, "predict_proba")],
+    ids=["scores", "probabilities"],
+)
+def test_pipelines_give_the_scores_or_the_probabilities_as_one_array(raw, method):
+    pipeline, rows = pipeline_of("dcadl-centred")
+    options = {DCADL: {"zipmap": False, "raw_scores": raw}}
+
+    runtime = session(importlib.import_module("skl2onnx").to_onnx(pipeline, rows[:1], options=options))
+
+    np.testing.assert_allclose(runtime.run(None, {"X": rows})[1], getattr(pipeline, method)(rows), atol=2e-4)
+
+
+def test_a_pipeline_that_cannot_be_exported_says_so_in_one_line():
+    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed: pip install 'dcadl[onnx]'")
+    X, y = digits()
+    rows = X.reshape(len(X), -1)
+    pipeline = make_pipeline(MinMaxScaler(), DPL(n_atoms=3, max_iter=2, random_state=0)).fit(rows, y)
     register_skl2onnx_converters()
 
-    runtime = session(skl2onnx.to_onnx(pipeline, rows[:1], options={"zipmap": False}))
-
-    np.testing.assert_array_equal(runtime.run(None, {"X": rows})[0], pipeline.predict(rows))
+    with pytest.raises(ValueError, match=r"^DPL cannot be exported: .*[.]$"):
+        skl2onnx.to_onnx(pipeline, rows[:1])
 
 
 def test_other_kinds_of_numbers_are_refused():

@@ -13,14 +13,38 @@ from dcadl.atomic import write_atomically
 from dcadl.deploy.onnx_graph import OPSET, Graph, add_program, label_array
 from dcadl.deploy.operations import Program
 from dcadl.deploy.translate import operations_of
-from dcadl.estimators import ADLSVM, DCADL, LOOADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms
+from dcadl.estimators import (
+    ADLSVM,
+    DADL,
+    DCADL,
+    DPL,
+    LCKSVD,
+    LOOADL,
+    SADL,
+    ConvNet,
+    PatchRidge,
+    PCANet,
+    RandomAtoms,
+)
 
 if TYPE_CHECKING:
     from dcadl.estimators.base import Classifier
 
 IR_VERSION = 8  # of the ONNX release that brought OPSET
 DTYPES = ("float32", "uint8")
+# What skl2onnx lets its own classifiers be asked for; all but the scores it does itself.
+SKL2ONNX_OPTIONS = {
+    "zipmap": [True, False, "columns"],
+    "nocl": [True, False],
+    "output_class_labels": [False, True],
+    "raw_scores": [True, False],
+}
 EXPORTED = (ADLSVM, DCADL, LOOADL, SADL, ConvNet, PatchRidge, PCANet, RandomAtoms)
+REFUSED = (
+    LCKSVD,
+    DADL,
+    DPL,
+)  # known to skl2onnx all the same: `operations_of` says why they cannot be exported
 
 
 def to_onnx(
@@ -78,13 +102,13 @@ def register_skl2onnx_converters() -> None:
         from skl2onnx import update_registered_converter
     except ImportError:
         raise ValueError("Exporting pipelines needs skl2onnx: pip install 'dcadl[onnx]'.") from None
-    for kind in EXPORTED:
+    for kind in (*EXPORTED, *REFUSED):
         update_registered_converter(
             kind,
             f"Dcadl{kind.__name__}",
             _output_types,
             _convert,
-            options={"zipmap": [False], "nocl": [True, False], "output_class_labels": [False]},
+            options=SKL2ONNX_OPTIONS,
         )
 
 
@@ -92,21 +116,27 @@ def _output_types(operator: Any) -> None:
     """Label and probabilities, as skl2onnx expects of a classifier."""
     from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
 
-    labels = label_array(np.asarray(operator.raw_operator.classes_))
-    kinds = {"i": Int64TensorType, "f": FloatTensorType}
-    operator.outputs[0].type = kinds.get(labels.dtype.kind, StringTensorType)([None])
+    labels = _skl2onnx_labels(np.asarray(operator.raw_operator.classes_))
+    operator.outputs[0].type = (Int64TensorType if labels.dtype.kind == "i" else StringTensorType)([None])
     operator.outputs[1].type = FloatTensorType([None, len(labels)])
+
+
+def _skl2onnx_labels(classes: np.ndarray) -> np.ndarray:
+    """Integers or texts, nothing else: what is true or false, and 1.0 and 2.0, are integers there."""
+    return classes.astype(np.int64) if classes.dtype.kind in "biuf" else classes
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     from onnx import helper
 
+    model = operator.raw_operator
     graph = Graph(scope.get_unique_operator_name("dcadl") + "_")
-    label, _, probabilities = add_program(
-        graph, operations_of(operator.raw_operator), operator.inputs[0].full_name
-    )
+    program = operations_of(model)
+    program = program._replace(classes=_skl2onnx_labels(program.classes))
+    label, scores, probabilities = add_program(graph, program, operator.inputs[0].full_name)
+    raw = scope.get_options(model, {"raw_scores": False})["raw_scores"]
     graph.rename(label, operator.outputs[0].full_name)
-    graph.rename(probabilities, operator.outputs[1].full_name)
+    graph.rename(scores if raw else probabilities, operator.outputs[1].full_name)
     for tensor in _tensors(graph):
         values = tensor.string_data if tensor.string_data else _values(tensor)
         container.add_initializer(tensor.name, tensor.data_type, list(tensor.dims), values)
