@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score
 from dcadl import DPL
 from dcadl.deploy.calibration import expected_calibration_error
 from dcadl.deploy.card import as_html, card, measure
+from dcadl.deploy.translate import facts_of
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +78,24 @@ def test_shares_that_are_no_probabilities_are_called_so(measured):
 
 def test_what_the_training_run_knew_is_on_the_card():
     model = case("random-atoms").model
-    model.training_ = {"data": "faces", "largest_class": 7}
+    known = {"data": "faces", "samples": 90, "cross_validated_accuracy": 0.875, "control_accuracy": 0.5}
+    model.training_ = known
 
     text = card(model, "faces", size=1, licence="CC0")
+    facts = facts_of(model)
 
     del model.training_
-    assert "| largest class | 7 |" in text
+    assert "| samples | 90 |" in text
+    assert "| control accuracy | 50.00 % |" in text
+    assert "trained on: 87.50 %, by 90 samples left out." in text
     assert "Training data: CC0." in text
+    assert facts["expected_accuracy"] == 0.875
+    assert facts["training"] == known
+
+
+@pytest.mark.parametrize(("form", "words"), [("grey", "8 × 8 in grey"), ("colour", "8 × 8 × 3 in colour")])
+def test_a_card_says_whether_colour_is_seen(form, words):
+    assert f"| takes | pictures of {words} |" in card(case("patch-ridge", form).model, "x", size=1)
 
 
 def test_names_become_no_markup():

@@ -80,11 +80,13 @@ def card(
         classes=[str(label) for label in classifier.classes_],
         shape=" × ".join(map(str, classifier.image_shape_)),
         pictures=features_of(model) is None and len(classifier.image_shape_) > 1,
+        color="in colour" if classifier.image_shape_[2:] == (3,) else "in grey",
         longest=getattr(features_of(model), "max_side", None),
         parameters=_parameters(model),
         calibrated=facts["calibrated"],
         training=_training(training),
-        expected=getattr(classifier, "expected_accuracy_", training.get("cross_validated_accuracy")),
+        expected=facts.get("expected_accuracy"),
+        judged=getattr(classifier, "n_judged_", training.get("samples")),
         measured=measured,
         numbers=_numbers(model),
         size=size,
@@ -125,7 +127,10 @@ def _confidence(model: AnyModel, X: Any) -> np.ndarray:
 
 def _training(record: Mapping[str, Any]) -> dict[str, str]:
     """What the training run wrote down, in words."""
-    return {key.replace("_", " "): str(value) for key, value in record.items()}
+    return {
+        key.replace("_", " "): f"{100 * value:.2f} %" if key.endswith("accuracy") else str(value)
+        for key, value in record.items()
+    }
 
 
 def _with_choice(model: Classifier, name: str, value: Any) -> str:

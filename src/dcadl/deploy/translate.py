@@ -79,10 +79,11 @@ def facts_of(model: Classifier) -> dict[str, Any]:
         "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
         "calibrated": hasattr(model, "temperature_"),
     }
-    if hasattr(model, "expected_accuracy_"):
-        facts["expected_accuracy"] = float(model.expected_accuracy_)
-    training = getattr(model, "training_", None)
-    return facts | ({"training": dict(training)} if training else {})
+    training = dict(getattr(model, "training_", {}))
+    expected = getattr(model, "expected_accuracy_", training.get("cross_validated_accuracy"))
+    if expected is not None:
+        facts["expected_accuracy"] = float(expected)
+    return facts | ({"training": training} if training else {})
 
 
 def _check_features(program: Program) -> None:
