@@ -29,6 +29,7 @@ from dcadl import DPL  # noqa: E402 (after the skips)
 from dcadl.deploy.evidence import evidence  # noqa: E402
 from dcadl.deploy.server import answers as answers_module  # noqa: E402
 from dcadl.deploy.server import requests as requests_module  # noqa: E402
+from dcadl.deploy.server import serve  # noqa: E402
 from dcadl.deploy.server.app import create_app  # noqa: E402
 from dcadl.deploy.server.batching import Batcher  # noqa: E402
 from dcadl.deploy.server.limits import Limits, Refusal  # noqa: E402
@@ -218,6 +219,23 @@ def test_with_a_token_only_the_health_is_open(folder):
             assert client.get(path, headers={"authorization": "Bearer a secret"}).status_code == 200
         assert client.post("/predict", json={}).headers["www-authenticate"] == "Bearer"
         assert client.get("/healthz").status_code == 200
+
+
+def test_a_token_may_have_letters_beyond_ascii(folder):
+    with testclient.TestClient(create_app([folder / "digits.safetensors"], token="pässwörd")) as client:
+        found = [
+            client.get("/models", headers={b"authorization": f"Bearer {word}".encode()}).status_code
+            for word in ("pässwörd", "passwörd")
+        ]
+
+    assert found == [200, 401]
+
+
+def test_an_address_that_is_taken_is_said_so_in_one_line(folder):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ValueError, match=f"^cannot listen on 127.0.0.1, port {port}: .*in use.$"):
+            serve([folder / "digits.safetensors"], host="127.0.0.1", port=port)
 
 
 def test_a_method_without_operations_predicts_but_explains_nothing(tmp_path):

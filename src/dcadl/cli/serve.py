@@ -18,7 +18,7 @@ def serve(
         typer.Argument(metavar="MODEL…", help="Files that `dcadl fit` or model.save(...) wrote."),
     ],
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port to listen on.")] = 8000,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port to listen on.")] = 8000,
     max_upload: Annotated[
         float, typer.Option("--max-upload", metavar="MB", help="Largest request, in megabytes.")
     ] = 16.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ def serve(
     """
     uvicorn, app, server = _import_server()
     limits = limits or Limits()
+    _check_address(host, port)
     application = app.create_app(paths, token=token, limits=limits)
     ready()
     # Lines of access that nobody sees, and headers of proxies that nothing reads, would cost every request.
@@ -34,6 +36,16 @@ def serve(
     config = uvicorn.Config(application, host=host, port=port, timeout_graceful_shutdown=GRACE, **quiet)
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again after an orderly end
         server(config, limits.seconds).run()
+
+
+def _check_address(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, before models are loaded."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        reason = str(error.strerror or error).partition(" (")[0]
+        raise ValueError(f"cannot listen on {host}, port {port}: {reason}.") from None
 
 
 def _import_server() -> tuple[Any, Any, Any]:

@@ -190,9 +190,9 @@ def _guard(token: str | None) -> Callable[[Request], Awaitable[None]]:
     async def check(request: Request) -> None:
         if token is None:
             return
-        given = request.headers.get("authorization", "")
-        # compared as bytes and in constant time: how long it takes tells nothing of how much was right
-        if not secrets.compare_digest(given.encode(), f"Bearer {token}".encode()):
+        given = request.headers.get("authorization", "").encode("latin-1")  # the bytes that were sent
+        # compared in constant time: how long it takes tells nothing of how much was right
+        if not secrets.compare_digest(given, f"Bearer {token}".encode()):
             raise Refusal(401, "A bearer token is needed: Authorization: Bearer TOKEN.")
 
     return check
