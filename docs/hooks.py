@@ -57,6 +57,14 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """The page of all results lies within the one that leads to it."""
+    if page.file.src_uri != "results/page.md":
+        return html
+    style = "width:100%;height:85vh;border:0"
+    return f'{html}<iframe src="all.html" title="All figures" style="{style}"></iframe>'
+
+
 def on_post_page(output: str, page: Any, config: Any) -> str:
     """Search from disk needs a script that the theme would fetch from a server: it lies beside the pages."""
     from mkdocs.utils import get_relative_url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,15 @@ def test_a_tutorial_runs_and_draws_every_picture_it_shows(path, tmp_path, monkey
 
     shown = hooks.PICTURE.findall(path.read_text())
     assert [name for name in shown if not (tmp_path / name).is_file()] == []
+
+
+def test_the_page_of_results_is_within_the_documentation():
+    results, other = (
+        SimpleNamespace(file=SimpleNamespace(src_uri=uri)) for uri in ("results/page.md", "cli.md")
+    )
+
+    assert '<p>x</p><iframe src="all.html"' in hooks.on_page_content("<p>x</p>", results, {}, [])
+    assert hooks.on_page_content("<p>x</p>", other, {}, []) == "<p>x</p>"
 
 
 def test_every_page_is_in_the_navigation():
