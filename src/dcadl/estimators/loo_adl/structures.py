@@ -30,7 +30,12 @@ class Candidates(NamedTuple):
     pools: tuple[tuple[int, ...], ...]
 
     def normalisations_of(self, grid: Grid) -> tuple[str | None, ...]:
-        """All, but that windows as they are need not be large to tell brightness and colour: the first do."""
+        """All, but that windows as they are need not be large to tell brightness and colour: the first do.
+
+        Where nothing else is asked for, they come in every size.
+        """
+        if self.normalisations == (None,):
+            return self.normalisations
         return tuple(how for how in self.normalisations if how is not None or grid == self.grids[0])
 
 
@@ -38,7 +43,7 @@ def candidates(
     shape: tuple[int, ...], patch_shape: Any, stride: Any, normalize: Any, pool: Any, vector: bool
 ) -> Candidates:
     """All that "auto" leaves open. Plain vectors have no neighbours: one patch of all values, as they are."""
-    step = 1 if stride == "auto" else stride
+    step = 1 if _auto(stride) else stride
     if vector and _auto(patch_shape):
         grids = [patch_grid(shape, None, step)]
     else:
