@@ -75,6 +75,15 @@ def test_structures_are_compared_best_first(fitted):
     )
 
 
+def test_windows_as_they_are_come_in_every_size_where_nothing_else_is_asked_for(digits):
+    X, y = digits
+
+    model = LOOADL(normalize=None, learn=False, n_atoms=4, random_state=0).fit(X[:100], y[:100])
+
+    assert {one["patch_shape"] for one in model.candidates_} == {(3, 3), (4, 4)}
+    assert {one["normalize"] for one in model.candidates_} == {None}
+
+
 def test_the_best_structures_are_compared_again_where_images_are_many(digits, monkeypatch):
     X, y = digits
     monkeypatch.setattr(choice, "CHOICE_IMAGES", 100)
@@ -276,12 +285,35 @@ def test_reduced_pixels_are_averages(rng):
     np.testing.assert_allclose(found[1, 2, 3], X[1, 4:6, 6:8].mean(axis=(0, 1)))
 
 
-def test_images_are_drawn_by_turns_from_every_class(rng):
+def test_images_are_drawn_by_turns_from_classes_of_equal_size(rng):
     X, numbers = rng.uniform(size=(30, 4)), np.repeat([0, 1, 2], 10)
 
     images = distinct_images(StoredImages(X, X.dtype), numbers, None, (2, 2), 1)
 
     assert all(set(numbers[images.order[i : i + 3]]) == {0, 1, 2} for i in range(0, 30, 3))
+
+
+def test_every_stretch_of_drawn_images_has_the_shares_of_the_classes(rng):
+    numbers = rng.permutation(np.repeat([0, 1, 2], [400, 150, 50]))
+
+    images = distinct_images(StoredImages(rng.uniform(size=(600, 4)), float), numbers, None, (2, 2), 1)
+
+    for begin in range(0, 600, 60):
+        drawn = np.bincount(numbers[images.order[begin : begin + 60]], minlength=3)
+        assert np.all(np.abs(drawn - [40, 15, 5]) <= 1)
+
+
+def test_images_that_judge_hold_every_class_however_rare(digits, monkeypatch):
+    monkeypatch.setattr(learning, "LEARNING_IMAGES", 200)
+    X, y = digits
+    rare = np.flatnonzero(y == 3)[40:]
+    X, y = np.delete(X, rare, axis=0), np.delete(y, rare)
+
+    model = LOOADL(**QUICK, random_state=0).fit(X, y)
+
+    assert model.learned_
+    shares = model.confusion_.sum(axis=1) / model.confusion_.sum()
+    np.testing.assert_allclose(shares, np.bincount(y) / len(y), atol=0.01)
 
 
 @pytest.mark.parametrize(

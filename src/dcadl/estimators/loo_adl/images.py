@@ -53,7 +53,7 @@ class Images(NamedTuple):
     numbers: np.ndarray  # (n,) class of each
     weight: np.ndarray  # (n,)
     rank: np.ndarray  # (n,) place of each within its class, in an order that pixels decide
-    order: np.ndarray  # (n,) positions by rank: by turns from every class
+    order: np.ndarray  # (n,) positions such that every stretch of them has the shares of classes of the whole
     shape: tuple[int, ...]  # of an image as it comes
     factor: int  # by which sides are reduced
     mark: str = ""  # by which a checkpoint knows them again
@@ -155,7 +155,7 @@ def distinct_images(
     place = np.argsort(first[used], kind="stable")
     index, sums = first[used][place], added[used][place]
     rank = _ranks(digests[index], numbers[index])
-    order = np.lexsort((digests[index], rank))
+    order = _even_order(digests[index], numbers[index], rank)
     mark = blake2b(digests.tobytes(), digest_size=16).hexdigest()
     return Images(source, index, numbers[index], sums, rank, order, shape, factor, mark)
 
@@ -183,6 +183,16 @@ def reduce_images(X: Array, shape: tuple[int, ...], factor: int) -> Array:
     images = xp.reshape(X, (X.shape[0], H, W, -1))[:, : small[0] * down, : small[1] * across, :]
     blocks = xp.reshape(images, (X.shape[0], small[0], down, small[1], across, -1))
     return xp.reshape(xp.mean(blocks, axis=(2, 4)), (X.shape[0], -1))
+
+
+def _even_order(digests: np.ndarray, numbers: np.ndarray, rank: np.ndarray) -> np.ndarray:
+    """Each class spread evenly; by turns where all are of one size.
+
+    Some images are learned from and those behind them judge: were rare classes drawn first, none of them
+    would be left to judge by, and what is expected of new images would hold for common classes only.
+    """
+    sizes = np.bincount(numbers)[numbers]
+    return np.lexsort((digests, (rank + 0.5) / sizes))
 
 
 def _ranks(digests: np.ndarray, numbers: np.ndarray) -> np.ndarray:
