@@ -69,3 +69,14 @@ def test_pictures_that_tell_nothing_leave_the_shares_of_the_classes():
     found = honest_scores(images, np.arange(5), without)
 
     np.testing.assert_allclose(found.scores, np.tile(weight @ Y / weight.sum(), (5, 1)))
+
+
+@pytest.mark.filterwarnings("ignore:LOOADL learned nothing")
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_of_blank_images_chance_is_expected(n_classes):
+    y = np.arange(24) % n_classes
+
+    model = LOOADL(random_state=0, n_atoms=4).fit(np.ones((24, 9, 9), np.float32), y)
+
+    assert model.expected_accuracy_ == pytest.approx(1 / n_classes)
+    np.testing.assert_allclose(model.confusion_, 24 / n_classes**2)

@@ -11,6 +11,9 @@ from dcadl.estimators.loo_adl.images import Images
 from dcadl.ops.ridge import share_shift
 
 
+TIE = 1e-6  # of scores that lie between 0 and 1: rounding of features in float32
+
+
 class HeldOut(NamedTuple):
     """Scores of images that were left out, under atoms that have not seen them."""
 
@@ -21,7 +24,7 @@ class HeldOut(NamedTuple):
     @property
     def accuracy(self) -> float:
         """Weighted share of images whose class is right."""
-        return float(np.average(self.scores.argmax(axis=1) == self.numbers, weights=self.weight))
+        return float(np.trace(self.confusion) / self.weight.sum())
 
     @property
     def loss(self) -> float:
@@ -31,10 +34,14 @@ class HeldOut(NamedTuple):
 
     @property
     def confusion(self) -> np.ndarray:
-        """Weight of images, true class in rows, named class in columns."""
-        C = self.scores.shape[1]
-        cells = self.numbers * C + self.scores.argmax(axis=1)
-        return np.bincount(cells, weights=self.weight, minlength=C * C).reshape(C, C)
+        """Weight of images, true class in rows, named class in columns.
+
+        Where scores are equal but for rounding, each of their classes is named in part: rounding would name
+        the right one of two blank images always, or never.
+        """
+        best = self.scores >= self.scores.max(axis=1, keepdims=True) - TIE
+        named = best / best.sum(axis=1, keepdims=True)
+        return (np.eye(self.scores.shape[1])[self.numbers] * self.weight[:, None]).T @ named
 
     def shifted(self) -> tuple[HeldOut, np.ndarray]:
         """With what makes up for unequal shares of classes added to the scores, and that."""
