@@ -6,6 +6,6 @@ from collections.abc import Callable
 
 
 def rise_of(value: Callable[[float], float], h: float) -> float:
-    """Slope of `value` at 0 by four points: its error falls with h⁴, where that of two points falls with h²."""
+    """Slope of `value` at 0 by four points: its error falls with h⁴, that of two points with h²."""
     near, far = (value(h) - value(-h)), (value(2 * h) - value(-2 * h))
     return (8 * near - far) / (12 * h)

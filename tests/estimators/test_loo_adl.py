@@ -10,6 +10,7 @@ import pytest
 import dcadl
 from dcadl import LOOADL
 from dcadl.estimators.loo_adl import choice
+from dcadl.estimators.loo_adl import images as images_of_loo_adl
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.images import distinct_images, reduce_images, reduction
 from dcadl.solvers.sources import StoredImages
@@ -213,6 +214,29 @@ def test_atoms_longer_than_there_are_images_are_not_learned(rng):
     X[:, 0] += 3 * y
 
     assert not LOOADL(random_state=0).fit(X, y).learned_
+
+
+def test_neighbours_in_plain_vectors_are_not_averaged(rng, monkeypatch):
+    monkeypatch.setattr(images_of_loo_adl, "LARGE_PIXELS", 100)  # beyond which images are reduced
+    monkeypatch.setattr(images_of_loo_adl, "WORKING_PIXELS", 50)
+    y = np.arange(60) % 2
+    X = 0.1 * rng.standard_normal((60, 300)) + (-1.0) ** np.arange(300) * (2 * y[:, None] - 1)
+
+    model = LOOADL(random_state=0).fit(X[:40], y[:40])
+
+    assert model.reduction_ == 1
+    assert model.score(X[40:], y[40:]) > 0.9  # averages of neighbours tell nothing
+    assert LOOADL(random_state=0, image_shape=(300,)).fit(X, y).reduction_ == 6
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings", "says"),
+    [((12_001,), {}, "plain vectors of at most 12000 values; got 12001. Use DCADL"),
+     ((80, 160), {"patch_shape": None}, "windows of at most 12000 values; got 12800. Choose a smaller")],
+)  # fmt: skip
+def test_windows_of_which_a_matrix_would_not_fit_are_refused(shape, settings, says):
+    with pytest.raises(ValueError, match=says):
+        LOOADL(**settings).fit(np.ones((4, *shape), np.float32), [0, 1, 0, 1])
 
 
 def test_learning_that_does_not_generalise_is_thrown_away(digits, monkeypatch):

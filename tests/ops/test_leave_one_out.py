@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from finite_differences import rise_of
 
 from dcadl.arrays import fetch
 from dcadl.ops.leave_one_out import loss_and_gradient
 from dcadl.ops.ridge import Rows, coefficients, gram, left_out, loss, uses_dual
 from dcadl.solvers.walk import SerialWalk, even_slices
+from finite_differences import rise_of
 
 SHAPES = pytest.mark.parametrize("shape", [(12, 30), (30, 12)], ids=["dual", "primal"])
 LAM = 0.07

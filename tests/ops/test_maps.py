@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from finite_differences import rise_of
 
 from dcadl.arrays import fetch
 from dcadl.ops.maps import (
@@ -21,6 +20,7 @@ from dcadl.ops.maps import (
 from dcadl.ops.patches import patch_grid, take_patches
 from dcadl.ops.pool import Pyramid, pool_bands
 from dcadl.ops.whiten import centring, signless_kmeans, typical_length, zca
+from finite_differences import rise_of
 
 GRIDS = pytest.mark.parametrize(
     "grid",

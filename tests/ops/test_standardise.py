@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from finite_differences import rise_of
 
 from dcadl.arrays import fetch
 from dcadl.ops.standardise import Groups, standard_of, standardise, standardise_back
+from finite_differences import rise_of
 
 GROUPS = Groups(np.array([0, 0, 1, 1, 1]), np.array([1.0, 2.0]))
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from finite_differences import rise_of
 
 from dcadl.arrays import fetch
 from dcadl.ops.maps import by_row, respond, split_averages
@@ -14,6 +13,7 @@ from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
 from dcadl.solvers.structure import first_look
 from dcadl.solvers.walk import SerialWalk
+from finite_differences import rise_of
 
 LAM = 0.05
 HOWS = pytest.mark.parametrize("how", ["whitened", "whitened-once", "centred", None])

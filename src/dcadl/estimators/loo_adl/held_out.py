@@ -10,7 +10,6 @@ from dcadl.arrays import Array, fetch
 from dcadl.estimators.loo_adl.images import Images
 from dcadl.ops.ridge import share_shift
 
-
 TIE = 1e-6  # of scores that lie between 0 and 1: rounding of features in float32
 
 

@@ -123,7 +123,9 @@ def training_images(
     sample_weight = sample_weight.compute() if is_dask(sample_weight) else sample_weight
     weight = sample_weights(sample_weight, model.class_weight, y, np.float64)
     classes, numbers, _ = class_numbers(y, weight, np.float64)
-    return distinct_images(source, numbers, weight, shape, factor or reduction(shape)), classes
+    vector = model.image_shape is None and len(shape) == 1  # whose neighbours are not to be averaged
+    factor = factor or (1 if vector else reduction(shape))
+    return distinct_images(source, numbers, weight, shape, factor), classes
 
 
 def cluster_rows(model: Classifier, X: Any, y: Any) -> tuple[ClusterImages, np.ndarray, tuple[int, ...]]:

@@ -15,6 +15,7 @@ ATOMS_OF_MANY, MANY_IMAGES = (
     20_000,
 )  # by MNIST's training images: 99.0 % of 10 000 by 50 000, 98.6 % with 32 atoms
 MOST_FEATURES = 6_000  # of very many images: their Gram matrix is solved
+MOST_OF_A_WINDOW = 12_000  # values, of which a matrix of as many rows and columns is made
 MOST_CELLS = 64  # along a side of a grid
 MOST_VALUES = 10**8  # of an image that a model file speaks of
 SIDES = {24: (5, 7, 9), 12: (3, 5, 7), 0: (3, 4, 5)}  # sides of patches, by the shorter side of images
@@ -49,12 +50,24 @@ def candidates(
     else:
         sizes = _sizes(shape) if _auto(patch_shape) else (patch_shape,)
         grids = [patch_grid(shape, size, step) for size in sizes]
+    _check_window(grids[-1].d, vector)
     usual = (None,) if vector else NORMALISATIONS
     return Candidates(
         grids,
         usual if _auto(normalize) else (normalize,),
         _pools(grids[-1]) if _auto(pool) else (tuple(pool),),
     )
+
+
+def _check_window(d: int, vector: bool) -> None:
+    """Refuse windows of which a d × d matrix would take gigabytes."""
+    if d > MOST_OF_A_WINDOW:
+        what, advice = (
+            ("plain vectors", "Use DCADL, or give image_shape if neighbours in them belong together.")
+            if vector
+            else ("windows", "Choose a smaller patch_shape.")
+        )
+        raise ValueError(f"LOOADL takes {what} of at most {MOST_OF_A_WINDOW} values; got {d}. {advice}")
 
 
 def usual_atoms(n: int, cells: int) -> int:
