@@ -102,6 +102,14 @@ def test_data_on_disk_and_dask_arrays_are_predicted_like_data_in_memory(
 
 
 @every_method
+def test_a_tensor_is_predicted_like_an_array(fitted, digits, name):
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")
+    model, X = fitted[name], digits[0][120:150]
+
+    np.testing.assert_array_equal(model.predict(torch.from_numpy(X)), model.predict(X))
+
+
+@every_method
 def test_the_highest_score_is_the_label(fitted, digits, name):
     model, X = fitted[name], digits[0][120:200]
     np.testing.assert_array_equal(model.classes_[model.decision_function(X).argmax(axis=1)], model.predict(X))

@@ -174,6 +174,17 @@ def test_copies_of_an_image_count_as_one_of_their_weight(digits):
     assert copied.n_judged_ == 200
 
 
+@pytest.mark.parametrize("unit", [5.0, 1 / 200, 1e-6])
+def test_the_unit_of_weights_does_not_matter(digits, unit):
+    X, y = digits[0][:200].astype(np.float64), digits[1][:200]
+    weight = np.linspace(0.5, 1.5, 200)
+
+    one, other = (LOOADL(n_atoms=4, random_state=0).fit(X, y, u * weight) for u in (1.0, unit))
+
+    np.testing.assert_allclose(other.decision_function(X), one.decision_function(X), atol=1e-8)
+    np.testing.assert_allclose(other.confusion_, unit * one.confusion_, rtol=1e-8)
+
+
 def test_features_of_many_images_are_summed_up_and_the_classifier_is_the_same(digits, monkeypatch):
     X, y = digits[0].astype(np.float64), digits[1]
     kept = LOOADL(**QUICK, learn=False, random_state=0).fit(X, y)

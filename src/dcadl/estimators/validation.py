@@ -123,14 +123,19 @@ def fit_rows(estimator: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.n
 
 
 def predict_rows(estimator: BaseEstimator, X: Any, image_shape: tuple[int, ...]) -> Array:
-    """Images to predict, as rows, of the shape that was fitted. Arrays on a device are checked there."""
+    """Images to predict, as rows, of the shape that was fitted. Arrays on a device are checked there.
+
+    A model whose arithmetic runs in NumPy fetches them.
+    """
     shape = _sample_shape(X)
     if shape and shape not in (image_shape, (*image_shape, 1)) and len(image_shape) > 1:
         raise ValueError(
             f"X must hold images of shape {image_shape}, as in fit; got {shape}. Resize them, or fit again."
         )
     if is_device_array(X):
-        return _device_rows(X, estimator.n_features_in_)
+        if getattr(estimator, "backend", "numpy") != "numpy":
+            return _device_rows(X, estimator.n_features_in_)
+        X = fetch(X)
     rows = validate_data(estimator, _as_rows(X), reset=False, dtype=DTYPES, ensure_all_finite=False)
     _check_values(estimator, rows)
     return rows

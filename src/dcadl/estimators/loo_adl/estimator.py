@@ -120,7 +120,7 @@ class LOOADL(CodingClassifier):
     Notes
     -----
     A sample of weight k counts as k copies of it; copies of an image count as one image of that weight, so
-    that leaving it out leaves out all of them.
+    that leaving it out leaves out all of them. Weights matter by their ratios alone.
 
     Examples
     --------
@@ -214,7 +214,7 @@ class LOOADL(CodingClassifier):
             ridge, honest = learning.last_ridge(images, C, self.backend, model, learned, limit)
             target.classes_, target.image_shape_ = classes, images.shape
             target.reduction_, target._compared = images.factor, tuple(map(tuple, found))
-            target._keep(model, learned, ridge, honest)
+            target._keep(model, learned, ridge, honest._replace(weight=images.unit * honest.weight))
 
         learned, report = learning.Learned(first), FitReport(self, self.max_iter, *given)
         if self.learn and learning.worth_learning(images, model):

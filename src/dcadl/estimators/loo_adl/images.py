@@ -51,12 +51,13 @@ class Images(NamedTuple):
     source: ImageSource
     places: np.ndarray  # (n,) where they lie in the source, ascending
     numbers: np.ndarray  # (n,) class of each
-    weight: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,) in units of their mean: λ would depend on the unit
     rank: np.ndarray  # (n,) place of each within its class, in an order that pixels decide
     order: np.ndarray  # (n,) positions such that every stretch of them has the shares of classes of the whole
     shape: tuple[int, ...]  # of an image as it comes
     factor: int  # by which sides are reduced
     mark: str = ""  # by which a checkpoint knows them again
+    unit: float = 1.0  # mean weight as it was given
 
     @property
     def working_shape(self) -> tuple[int, ...]:
@@ -159,7 +160,8 @@ def distinct_images(
     rank = _ranks(digests[index], numbers[index])
     order = _even_order(digests[index], numbers[index], rank)
     mark = blake2b(digests.tobytes(), digest_size=16).hexdigest()
-    return Images(source, index, numbers[index], sums, rank, order, shape, factor, mark)
+    unit = float(sums.mean())
+    return Images(source, index, numbers[index], sums / unit, rank, order, shape, factor, mark, unit)
 
 
 def reduction(shape: tuple[int, ...]) -> int:
