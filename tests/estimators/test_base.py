@@ -76,7 +76,7 @@ def test_a_callback_is_given_a_model_that_predicts(digits, name):
         def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
             seen.append(fitted_estimator.predict(X[:3]).shape)
 
-    small(name).set_callbacks(Watch(0, None)).fit(X[:120], y[:120])
+    small(name).set_callbacks(Watch(0, None)).fit(X[:200], y[:200])
 
     assert seen == [(3,)] * 3  # two passes, and the fit
 
