@@ -138,10 +138,11 @@ def test_transform_gives_the_codes_that_the_classifier_reads(digits):
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-def test_the_refitted_classifier_is_the_ridge_of_what_predictions_see(digits, weighted):
+@pytest.mark.parametrize("codes", ["signed", "split"])
+def test_the_refitted_classifier_is_the_ridge_of_what_predictions_see(digits, weighted, codes):
     X, y = digits
     weight = np.linspace(0.5, 2, len(y)) if weighted else None
-    model = DCADL(**FAST).fit(X, y, weight)
+    model = DCADL(**FAST, codes=codes).fit(X, y, weight)
 
     Y = np.eye(10)[y] - model.intercept_
     expected = ridge(model.transform(X), Y, model.refit_lam_, weight).T
