@@ -14,13 +14,14 @@ import typer.main
 from PIL import Image
 from rich.console import Console
 from rich.progress import Progress
+from sklearn.datasets import load_digits
 
 import dcadl
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.bench.settings import build, settings
 from dcadl.cli import app
 from dcadl.cli.methods import method_names
-from dcadl.cli.progress import fit_with_bar
+from dcadl.cli.progress import first_words, fit_with_bar
 from dcadl.cli.terminal import clean_exit
 from dcadl.data import read_images
 from dcadl.data.images import unit_range
@@ -93,6 +94,29 @@ def test_the_bar_steps_once_per_pass_and_is_gone_from_the_model(arrays):
 
         assert (bar.tasks[0].completed, bar.tasks[0].total) == (3, 3)
     assert not hasattr(model, "_skl_callbacks")
+
+
+def test_the_bar_says_what_a_method_does_before_its_passes():
+    found, words = load_digits(), []
+
+    class Bar(Progress):
+        def update(self, task, **changes):
+            super().update(task, **changes)
+            words.append((self.tasks[0].description, self.tasks[0].total))
+
+    model = dcadl.LOOADL(n_atoms=4, max_iter=2, tol=0, random_state=0)
+    with Bar(console=Console(quiet=True)) as bar:
+        task = bar.add_task(first_words(model), total=None)
+        words.append((bar.tasks[0].description, bar.tasks[0].total))
+
+        fit_with_bar(model, found.images[:300], found.target[:300], bar, task)
+
+    assert list(dict.fromkeys(words)) == [
+        ("LOOADL, comparing structures", None),
+        ("LOOADL, judging filters", None),
+        ("LOOADL, passes", None),
+        ("LOOADL, passes", 2),
+    ]
 
 
 def small_fold(digits, seed):

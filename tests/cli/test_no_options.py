@@ -11,7 +11,8 @@ from PIL import Image
 import dcadl
 from dcadl.cli import plan
 from dcadl.cli.control import ridge_on_pixels
-from dcadl.cli.summary import interval
+from dcadl.cli.summary import choice_sentence, interval
+from dcadl.solvers.structure import Candidate
 
 
 def draw(kind, size, rng, light=0):
@@ -63,13 +64,26 @@ def test_the_screen_says_what_was_chosen_and_what_to_expect(screen):
 
     low, high = interval(model.expected_accuracy_, model.n_judged_)
     assert "classes: lying 12, upright 12" in result.stdout
-    assert f"of {len(model.candidates_)} structures" in result.stdout
+    assert f"of {len(model.candidates_)} structures on 24 samples" in result.stdout
     assert f"expected accuracy: {model.expected_accuracy_:.1%} ({low:.1%} to {high:.1%}" in result.stdout
     assert (
         f"plain ridge on the same numbers reaches {model.training_['control_accuracy']:.1%}" in result.stdout
     )
     assert "most confused: " in result.stdout
     assert "next: dcadl predict bars.safetensors" in result.stdout
+
+
+def test_the_choice_says_on_how_many_samples_it_was_made_and_signals_have_cells_along_their_length():
+    X, y = np.random.default_rng(0).standard_normal((30, 40)), np.arange(30) % 2
+    model = dcadl.LOOADL(image_shape=(40,), learn=False, n_atoms=4, random_state=0).fit(X, y)
+    best = dict(zip(Candidate._fields, model._compared[0]))
+    model._compared = (tuple((best | {"n_images": 1400}).values()), *model._compared[1:])
+
+    sentence = choice_sentence(model)
+
+    assert "structures on 30 to 1400 samples" in sentence
+    assert f"averaged over {model.pool_[0]}" in sentence
+    assert "×" not in sentence
 
 
 def test_a_second_fit_replaces_the_model_but_never_another_file(bars, call, refused, tmp_path, monkeypatch):

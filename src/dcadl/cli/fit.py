@@ -24,7 +24,7 @@ from dcadl.cli.methods import (
 )
 from dcadl.cli.plan import ReadingPlan, check_memory, make_plan, settle_color
 from dcadl.cli.presets import preset
-from dcadl.cli.progress import fit_with_bar
+from dcadl.cli.progress import first_words, fit_with_bar
 from dcadl.cli.pyramids import MAX_SIDE, USUAL_METHOD, check_words, with_features
 from dcadl.cli.read import (
     Labelled,
@@ -325,7 +325,7 @@ def _fit_options(cls: type, checkpoint: Path | None) -> dict[str, Any]:
 def _train(model: AnyModel, X: Any, y: Any, options: dict[str, Any]) -> float:
     """Fit with a bar; the seconds it took."""
     with progress_bar() as bar:
-        task = bar.add_task(f"{type(model).__name__}, passes", total=None)
+        task = bar.add_task(first_words(model), total=None)
         start = perf_counter()
         fit_with_bar(_with_options(model, options), X, y, bar, task)
         return perf_counter() - start

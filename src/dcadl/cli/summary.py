@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -145,13 +145,14 @@ def choice_sentence(model: AnyModel) -> str:
     if not hasattr(model, "candidates_"):
         return ""
     shape = times_text(model.patch_shape_ if len(model.image_shape_) > 1 else model.patch_shape_[-1:])
-    cells = _listed([times_text((side, side)) for side in model.pool_])
+    axes = len(model.image_shape_[:2])  # a signal has one
+    cells = _listed([times_text((side,) * axes) for side in model.pool_])
     tried = len(model.candidates_)
     chosen = "as asked for"
     if tried > 1:
-        accuracies = [one["accuracy"] for one in model.candidates_]
+        accuracies, looked_at = zip(*((one["accuracy"], one["n_images"]) for one in model.candidates_))
         chosen = (
-            f"the least leave-one-out error of {tried} structures "
+            f"the least leave-one-out error of {tried} structures on {_span(looked_at)} samples "
             f"({max(accuracies):.0%} to {min(accuracies):.0%} right before learning)"
         )
     learned = (
@@ -162,6 +163,12 @@ def choice_sentence(model: AnyModel) -> str:
     return (
         f"windows of {shape}, {NORMALISED[model.normalize_]}, averaged over {cells} cells: {chosen}{learned}"
     )
+
+
+def _span(counts: Sequence[int]) -> str:
+    """`400`, or `400 to 1400` where the best were compared again on more."""
+    fewest, most = min(counts), max(counts)
+    return f"{most}" if fewest == most else f"{fewest} to {most}"
 
 
 def expected_judgement(model: AnyModel) -> Judged | None:
