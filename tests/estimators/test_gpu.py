@@ -1,11 +1,11 @@
-"""DCADL on a GPU: NumPy's model, recorded or not. Without a device these skip, with the reason."""
+"""DCADL on a GPU: NumPy's model, recorded or not; and LOO-ADL. Without a device these skip, with the reason."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from dcadl import DCADL
+from dcadl import DCADL, LOOADL
 from dcadl.arrays import cuda_graphs
 
 MANY = {"n_atoms": 60, "patch_shape": 4}  # 540 features of a digit: the classifier takes steps
@@ -49,6 +49,22 @@ def test_every_fit_in_a_row_gives_numpys_model(gpu, wide_digits, weighted):
         assert gap(away.coef_, home.coef_) < 1e-8
         np.testing.assert_allclose(away.objective_, home.objective_, rtol=1e-8)
         np.testing.assert_array_equal(away.predict(X), home.predict(X))
+
+
+def test_loo_adl_chooses_and_learns_as_on_numpy(gpu, wide_digits):
+    X, y = wide_digits
+
+    home, away = (LOOADL(n_atoms=8, max_iter=3, random_state=0, backend=b).fit(X, y) for b in ("numpy", gpu))
+
+    assert home.learned_
+    assert (away.patch_shape_, away.normalize_, away.pool_) == (
+        home.patch_shape_,
+        home.normalize_,
+        home.pool_,
+    )
+    assert gap(away.atoms_, home.atoms_) < 1e-8
+    np.testing.assert_allclose(away.objective_, home.objective_, rtol=1e-8)
+    np.testing.assert_allclose(away.decision_function(X), home.decision_function(X), atol=1e-8)
 
 
 def test_single_precision_agrees_to_four_digits(gpu, rng):
