@@ -1,4 +1,4 @@
-"""DCADL on a GPU: NumPy's model, recorded or not; and LOO-ADL. Without a device these skip, with the reason."""
+"""DCADL and LOO-ADL on a GPU: NumPy's model, recorded or not. Without a device these skip, with the reason."""
 
 from __future__ import annotations
 

@@ -32,6 +32,15 @@ def test_a_gigabyte_is_enough_for_sixty_thousand_images(cells):
     assert atoms_within(None, usual, 60_000, cells) == usual
 
 
+@pytest.mark.parametrize("shape", [(30,), (3, 3)], ids=["vector", "image"])
+def test_one_place_has_one_pyramid(rng, shape):
+    X, y = rng.standard_normal((40, *shape)), np.arange(40) % 2
+
+    model = LOOADL(random_state=0, n_atoms=4, learn=False).fit(X, y)
+
+    assert {one["pool"] for one in model.candidates_} == {(1,)}
+
+
 def test_classes_of_three_brightnesses_are_told_apart(rng):
     y = np.arange(60) % 3
     light = 70 + 40 * y + 5 * rng.standard_normal(60)  # the middle one lies between the others

@@ -20,7 +20,12 @@ MOST_CELLS = 64  # along a side of a grid
 MOST_VALUES = 10**8  # of an image that a model file speaks of
 SIDES = {24: (5, 7, 9), 12: (3, 5, 7), 0: (3, 4, 5)}  # sides of patches, by the shorter side of images
 LENGTHS = {64: (9, 17, 33), 0: (3, 5, 9)}  # lengths of patches, by the length of signals
-PYRAMIDS = {8: ((1,), (1, 2, 4), (2, 4, 8)), 4: ((1,), (1, 2), (2, 4)), 0: ((1,), (1, 2))}  # by places
+PYRAMIDS = {  # by places
+    8: ((1,), (1, 2, 4), (2, 4, 8)),
+    4: ((1,), (1, 2), (2, 4)),
+    2: ((1,), (1, 2)),
+    0: ((1,),),
+}
 
 
 class Candidates(NamedTuple):
