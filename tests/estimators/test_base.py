@@ -110,6 +110,18 @@ def test_a_tensor_is_predicted_like_an_array(fitted, digits, name):
 
 
 @every_method
+def test_one_image_is_not_taken_for_many(fitted, digits, name):
+    with pytest.raises(ValueError, match=r"got one of them: give X\[np.newaxis\]"):
+        fitted[name].predict(digits[0][0])
+
+
+@every_method
+def test_more_dimensions_than_images_have_are_refused(digits, name):
+    with pytest.raises(ValueError, match=r"or rows \(n, values\); got shape \(600, 8, 8, 1, 1\)"):
+        small(name).fit(digits[0][..., None, None], digits[1])
+
+
+@every_method
 def test_the_highest_score_is_the_label(fitted, digits, name):
     model, X = fitted[name], digits[0][120:200]
     np.testing.assert_array_equal(model.classes_[model.decision_function(X).argmax(axis=1)], model.predict(X))

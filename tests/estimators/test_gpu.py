@@ -1,4 +1,4 @@
-"""DCADL and LOO-ADL on a GPU: NumPy's model, recorded or not. Without a device these skip, with the reason."""
+"""DCADL and LOO-ADL on a GPU: NumPy's model, recorded or not. Without a device these skip, and say why."""
 
 from __future__ import annotations
 

@@ -128,6 +128,8 @@ def predict_rows(estimator: BaseEstimator, X: Any, image_shape: tuple[int, ...])
     A model whose arithmetic runs in NumPy fetches them.
     """
     shape = _sample_shape(X)
+    if getattr(X, "shape", None) == image_shape and math.prod(image_shape) != image_shape[-1]:
+        raise ValueError(f"X must hold images of shape {image_shape}; got one of them: give X[np.newaxis].")
     if shape and shape not in (image_shape, (*image_shape, 1)) and len(image_shape) > 1:
         raise ValueError(
             f"X must hold images of shape {image_shape}, as in fit; got {shape}. Resize them, or fit again."
@@ -310,6 +312,11 @@ def _sample_shape(X: Any) -> tuple[int, ...]:
     shape = getattr(X, "shape", None)
     if shape is None and isinstance(X, list):  # a list of images, or a list of rows
         shape = np.shape(np.asarray(X, dtype=object)) if len({np.shape(x) for x in X}) == 1 else None
+    if shape is not None and len(shape) > 4:
+        raise ValueError(
+            "X must hold images, (n, height, width) or (n, height, width, channels), or rows (n, values); "
+            f"got shape {tuple(shape)}."
+        )
     return tuple(shape[1:]) if shape is not None and len(shape) in (3, 4) else ()
 
 
