@@ -77,7 +77,8 @@ class LOOADL(CodingClassifier):
     backend : {"numpy", "torch", "torch:cuda", "cupy"}, default="numpy"
         Where the arithmetic runs. Fitted attributes are NumPy arrays in any case.
     max_memory : str, int or None, default=None
-        Most memory that a fit may take beyond its data, such as "1GB".
+        About the most memory that a fit takes beyond its data, such as "1GB"; what work on some 2000 images
+        needs (400 MB where they have 80 × 80 pixels) is taken whatever the limit.
     random_state : int, RandomState or None, default=None
         Seed of the first atoms.
 
