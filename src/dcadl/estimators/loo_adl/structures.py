@@ -154,6 +154,7 @@ def _check_compared(compared: Any) -> None:
         raise ValueError(f"the structures compared must have {len(Candidate._fields)} values each.")
     for row in rows:
         _check_share("the accuracy of a structure", Candidate(*row).accuracy)
+        check_number("the images a structure was compared on", Candidate(*row).n_images, 1, integer=True)
 
 
 def _check_share(name: str, value: Any) -> None:
