@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from dcadl.bench import compare as comparing
-from dcadl.bench.own import own_fold, own_name, read_own
+from dcadl.bench.outsiders import RBFSVM
+from dcadl.bench.own import count_folds, own_fold, own_name, read_own
 from dcadl.bench.settings import build, settings
 from dcadl.cli import pyramids
 from dcadl.cli.compare import lines, parse_budget
@@ -23,9 +25,41 @@ def test_the_folds_of_a_shuffle_test_every_sample_once():
     assert not np.array_equal(own_fold(y, 0)[1], own_fold(y, 5)[1])
 
 
-def test_a_class_too_small_for_the_folds_is_refused():
-    with pytest.raises(ValueError, match="at least 5 samples"):
-        own_fold(np.repeat([0, 1], [4, 9]), 0)
+def test_a_small_class_makes_fewer_folds_and_every_sample_is_tested_once():
+    y = np.repeat([0, 1], [3, 9])
+
+    tested = np.concatenate([own_fold(y, seed)[1] for seed in range(3)])
+
+    assert count_folds(y) == 3
+    assert sorted(tested) == list(range(len(y)))
+
+
+@pytest.mark.parametrize("command", ["compare", "bench", "tune"])
+def test_unreadable_pictures_are_named_with_advice_that_the_command_can_follow(
+    refused, tmp_path, folder, monkeypatch, command
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, tmp_path / "data")
+    (tmp_path / "data" / "down" / "torn.png").write_bytes(b"no picture")
+
+    line = refused(command, tmp_path / "data")
+
+    assert "torn.png" in line
+    assert "Move them out of the folder first." in line
+    assert "on_error" not in line
+
+
+def test_searches_of_few_samples_have_fewer_folds():
+    X, y = np.random.default_rng(0).standard_normal((4, 3)), np.array([0, 0, 1, 1])
+
+    assert RBFSVM(random_state=0).fit(X, y).n_candidates_ == 12
+
+
+def test_a_class_of_one_sample_is_refused_before_anything_runs(refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez(tmp_path / "rows.npz", X=np.random.default_rng(0).standard_normal((9, 3)), y=np.arange(9) < 1)
+
+    assert "at least 2 samples; the smallest has 1" in refused("compare", tmp_path / "rows.npz")
 
 
 def test_pictures_and_rows_have_rows_of_their_own(folder, tmp_path):
@@ -47,6 +81,21 @@ def test_a_test_part_is_left_alone(tmp_path, arrays):
     found = read_own(own_name(str(tmp_path / "parts.npz")))
 
     np.testing.assert_allclose(found.X, images[:24] / 255, atol=1e-6)
+
+
+def test_slow_methods_run_when_two_folds_of_the_others_are_done(folder):
+    runs = [(run.setting.label, run.seed) for run in comparing.compared_runs(own_name(str(folder)))]
+
+    first_slow = runs.index(("RBFSVM", 0))
+
+    assert {label for label, _ in runs[:first_slow]} == {
+        "PixelRidge",
+        "PatchRidge",
+        "HOGSVM",
+        "DCADL",
+        "LOOADL",
+    }
+    assert all(sum(label == one for one, _ in runs[:first_slow]) == 2 for label, _ in runs[:first_slow])
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("1h", 3600), ("2", 120)])
@@ -90,7 +139,17 @@ def test_ties_are_said_and_the_simplest_is_taken(judged):
     said = "\n".join(lines(judged(other, best), "faces"))
 
     assert "best: LOOADL; no clear difference to PatchRidge" in said
-    assert "use: dcadl fit faces --method patch-ridge, the simplest of these" in said
+    assert "use: dcadl fit faces --method patch-ridge, the simplest of these that it fits" in said
+
+
+def test_methods_whose_intervals_lie_apart_are_no_tie_however_few_the_folds(judged):
+    best = folds("PixelRidge", "PixelRidge", 0.99, 1.0)
+    other = folds("DCADL", "DCADL", 0.80, 0.95)
+
+    found = judged(best, other)
+
+    assert [rival.label for rival in found.tied] == ["PixelRidge"]
+    assert "use: PixelRidge, which is not dcadl's; of dcadl's own DCADL" in lines(found, "rows.npz")
 
 
 def test_an_outsider_that_wins_is_named(judged):

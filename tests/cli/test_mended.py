@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib import font_manager
 from sklearn.exceptions import ConvergenceWarning
 
-from dcadl import DCADL, LOOADL
+import dcadl
+from dcadl import DCADL, LOOADL, PatchRidge
+from dcadl.cli import plan
 from dcadl.cli.summary import idle_atoms
 from dcadl.estimators.fitting import Result, warn_if_not_converged
 from dcadl.plot import canvas
@@ -36,6 +43,7 @@ def test_all_faults_of_a_folder_are_named_at_once_with_the_option_that_skips_the
     line = refused("fit", pets, "-o", tmp_path / "m", *WORDS)
 
     assert all(word in line for word in ("torn.png", "cut.jpg", "empty", "--skip-unreadable leaves them out"))
+    assert line.count("; cannot read") == 1  # two faults on one line are told apart
 
 
 def test_warnings_speak_of_options_as_errors_do(call, tmp_path, folder):
@@ -89,3 +97,115 @@ def test_channels_first_are_said(refused, tmp_path):
     np.savez(tmp_path / "nchw.npz", X=np.zeros((10, 3, 8, 9), np.uint8), y=np.arange(10) % 2)
 
     assert "channels last" in refused("fit", tmp_path / "nchw.npz", "-o", tmp_path / "m")
+
+
+def test_class_names_that_no_font_has_are_named_in_one_line(tmp_path):
+    figure = canvas.new_figure(2, 2)
+    figure.text(0.5, 0.5, "\U000f0000 \U000f0001")  # for private use
+
+    said = "letters \U000f0000\U000f0001, drawn as boxes"
+    with pytest.warns(UserWarning, match=said) as told, canvas.missing_letters_named():
+        figure.savefig(tmp_path / "x.png")
+
+    assert len(told) == 1
+
+
+def test_the_commands_that_are_advised_can_be_pasted(call, tmp_path, folder, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, tmp_path / "my pictures; all")
+
+    told = call("fit", "my pictures; all", *WORDS).stdout
+
+    advised = [shlex.split(line) for line in re.findall("^next: dcadl (.*)$", told, re.MULTILINE)]
+    assert [words[0] for words in advised] == ["predict", "show"]
+    assert all(Path(words[1]).exists() for words in advised)
+    assert call(*advised[1], "-o", "drawn.png").exit_code == 0
+
+
+def test_data_that_plain_ridge_fits_better_are_sent_to_the_comparison(call, tmp_path, rng):
+    X = rng.standard_normal((80, 4)) * [1, 1000, 1, 1]
+    np.savez(tmp_path / "rows.npz", X=X, y=X[:, 0] > 0)
+
+    told = call("fit", tmp_path / "rows.npz", "-o", tmp_path / "m").stdout
+
+    assert "plain ridge is better here" in told
+    assert f"next: dcadl compare {tmp_path}/rows.npz" in told
+
+
+def test_a_fit_takes_no_more_memory_than_was_foretold(call, tmp_path, rng):
+    X = rng.integers(0, 255, (24, 400, 400), dtype=np.uint8)
+    np.savez(tmp_path / "data.npz", X=X, y=np.arange(24) % 2)
+    call("fit", "digits", "-o", tmp_path / "m", *WORDS)  # modules are imported
+
+    tracemalloc.start()
+    result = call("fit", tmp_path / "data.npz", "-o", tmp_path / "m", "--method", "patch-ridge")
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert result.exit_code == 0, result.output
+    assert taken < plan.memory_needed(PatchRidge(), 24, (400, 400)) - plan.PROCESS_BYTES
+
+
+def test_one_picture_of_each_class_tells_nothing_of_new_ones(call, tmp_path, arrays):
+    images, labels = arrays
+    np.savez(tmp_path / "data.npz", X=images[::12], y=labels[::12])
+
+    result = call("fit", tmp_path / "data.npz", "-o", tmp_path / "m")
+
+    assert "expected accuracy" not in result.stdout
+    assert "a class has one sample only" in result.stderr
+    assert dcadl.load(tmp_path / "m").expected_accuracy_ == 0
+
+
+def test_colour_arrays_that_become_grey_are_said_to(call, tmp_path, arrays):
+    images, labels = arrays
+    np.savez(tmp_path / "data.npz", X=np.repeat(images[..., None], 3, axis=3), y=labels)
+
+    told = call("fit", tmp_path / "data.npz", "-o", tmp_path / "m").stdout
+
+    assert "pictures: in grey, which had less leave-one-out error than colour" in told
+
+
+def test_the_size_that_large_arrays_are_worked_on_is_said(call, tmp_path, rng):
+    np.savez(
+        tmp_path / "data.npz", X=rng.integers(0, 255, (12, 130, 130), dtype=np.uint8), y=np.arange(12) % 2
+    )
+
+    told = call("fit", tmp_path / "data.npz", "-o", tmp_path / "m", "--param", "learn=false").stdout
+
+    shape = dcadl.load(tmp_path / "m").grid_.image[:2]
+    assert f"on pictures reduced to {shape[0]}×{shape[1]}" in told
+
+
+def test_what_the_model_may_have_been_trained_on_is_said(call, tmp_path, model, folder):
+    trained, other = call("evaluate", model, folder), tmp_path / "held-out"
+    shutil.copytree(folder, other)
+
+    card = call("card", model, "-o", tmp_path / "card.md", "--data", folder)
+
+    assert "may be what the model was trained on" in trained.stderr
+    assert "may be what" not in call("evaluate", model, other).stderr
+    assert card.exit_code == 0, card.output
+    assert "which may be what it was trained on" in (tmp_path / "card.md").read_text()
+
+
+def test_a_card_is_measured_on_the_test_part_only(call, tmp_path, model, arrays):
+    images, labels = arrays
+    parts = {"x_train": images[:24], "y_train": labels[:24], "x_test": images[24:], "y_test": labels[24:]}
+    np.savez(tmp_path / "parts.npz", **parts)
+
+    call("card", model, "-o", tmp_path / "card.md", "--data", tmp_path / "parts.npz")
+
+    assert "Measured on 12 samples of parts.npz" in (tmp_path / "card.md").read_text()
+
+
+def test_folders_for_training_and_testing_are_parts_and_their_repeats_are_counted(call, tmp_path, folder):
+    shutil.copytree(folder, tmp_path / "data" / "train")
+    shutil.copytree(folder, tmp_path / "data" / "test")
+
+    result = call("fit", tmp_path / "data", "-o", tmp_path / "m", *WORDS)
+
+    assert result.exit_code == 0, result.output
+    assert list(dcadl.load(tmp_path / "m").classes_) == ["across", "down", "slant"]
+    assert "of 36 samples not trained on" in result.stdout
+    assert "36 of 36 test pictures nearly repeat a training picture" in result.stderr

@@ -11,7 +11,8 @@ from PIL import Image
 import dcadl
 from dcadl.cli import plan
 from dcadl.cli.control import ridge_on_pixels
-from dcadl.cli.summary import choice_sentence, interval
+from dcadl.cli.summary import choice_sentence
+from dcadl.ops.interval import interval
 from dcadl.solvers.structure import Candidate
 
 

@@ -220,3 +220,32 @@ def test_a_class_without_a_picture_says_what_it_holds(pets):
         (pets / "emu" / f"{i}.HEIC").write_bytes(b"x")
     with pytest.raises(ValueError, match=r"emu \(it holds \.heic: 2\)"):
         image_folder(pets)
+
+
+def test_a_training_and_a_test_folder_are_parts_of_one_set(pets, tmp_path):
+    whole = image_folder(pets, size=8)
+    for part in ("train", "val"):
+        shutil.copytree(pets, tmp_path / "split" / part)
+
+    found = image_folder(tmp_path / "split", size=8)
+
+    np.testing.assert_array_equal(found.target_names, whole.target_names)
+    np.testing.assert_array_equal(found.train, ["train" in Path(file).parts for file in found.filenames])
+    np.testing.assert_array_equal(found.images[found.train], whole.images)
+    np.testing.assert_array_equal(found.target[~found.train], whole.target)
+
+
+def test_classes_called_train_and_test_stay_classes(tmp_path, draw):
+    for name in ("train", "test"):
+        draw(tmp_path / "data" / name / "1.png")
+
+    assert list(image_folder(tmp_path / "data").target_names) == ["test", "train"]
+
+
+def test_a_class_that_is_only_tested_is_refused(pets, tmp_path, draw):
+    shutil.copytree(pets, tmp_path / "split" / "train")
+    shutil.copytree(pets, tmp_path / "split" / "test")
+    draw(tmp_path / "split" / "test" / "yak" / "1.png")
+
+    with pytest.raises(ValueError, match="without a picture to train on: yak"):
+        image_folder(tmp_path / "split", size=8)

@@ -20,7 +20,7 @@ from dcadl.data.labelled import read_labelled
 from dcadl.data.survey import survey_folder
 from dcadl.features.cache import ArrayCache, digest
 
-FOLDS = 5
+FOLDS, LEAST_FOLDS = 5, 2
 
 
 class OwnData(NamedTuple):
@@ -79,11 +79,17 @@ def read_own(name: str) -> OwnData:
 
 def own_fold(y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Training and test places of a seed: seeds 0 to 4 are the folds of one shuffle, and so on."""
+    n = count_folds(y)
+    folds = StratifiedKFold(n, shuffle=True, random_state=seed // n)
+    return list(folds.split(np.zeros(len(y)), y))[seed % n]
+
+
+def count_folds(y: np.ndarray) -> int:
+    """Five, or as many as the smallest class has samples: each fold needs one of every class."""
     fewest = int(np.bincount(y).min())
-    if fewest < FOLDS:
-        raise ValueError(f"every class must have at least {FOLDS} samples, one for each fold; got {fewest}.")
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed // FOLDS)
-    return list(folds.split(np.zeros(len(y)), y))[seed % FOLDS]
+    if fewest < LEAST_FOLDS:
+        raise ValueError(f"every class must have at least {LEAST_FOLDS} samples; the smallest has {fewest}.")
+    return min(FOLDS, fewest)
 
 
 def _pictures(folder: Path) -> Any:
@@ -100,4 +106,5 @@ def _pictures(folder: Path) -> Any:
     if images is None:
         images = image_folder(folder, size=size, color=color).images
         kept.put(cache_key, images)
-    return make_bunch(images, seen.listing.target, seen.listing.names)
+    parts = {} if seen.listing.train is None else {"train": seen.listing.train}
+    return make_bunch(images, seen.listing.target, seen.listing.names, **parts)

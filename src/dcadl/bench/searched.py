@@ -15,6 +15,7 @@ SEARCH_SAMPLES = 3000  # the grid is searched on at most so many; the winner is 
 class SearchedClassifier(ClassifierMixin, BaseEstimator):
     """Every point of a small grid, in three folds; `n_candidates_` says how many there were.
 
+    Two folds are enough where a class has no more samples than that.
     A subclass says what features it sees (`_features`, for each of its `_variants`), and which estimator and
     grid of parameters it searches on them (`_estimator`, `_grid`).
     """
@@ -52,7 +53,8 @@ class SearchedClassifier(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def _search(self, F: Any, y: Any) -> GridSearchCV:
-        folds = StratifiedKFold(FOLDS, shuffle=True, random_state=self.random_state)
+        fewest = np.unique(y, return_counts=True)[1].min()
+        folds = StratifiedKFold(min(FOLDS, max(2, fewest)), shuffle=True, random_state=self.random_state)
         return GridSearchCV(self._estimator(), self._grid(F), cv=folds, refit=False).fit(F, y)
 
     def _few(self, y: Any) -> Any:

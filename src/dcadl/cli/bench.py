@@ -1,5 +1,6 @@
 """`dcadl bench`, `dcadl tune` and `dcadl report`: the paper's tables, run, tuned and shown."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from dcadl.atomic import check_writable
 from dcadl.cli.read import refuse_overwrites
-from dcadl.cli.terminal import cell, clean_exit, note, say
+from dcadl.cli.terminal import advising, cell, clean_exit, note, say
 
 Datasets = Annotated[
     list[str] | None,
@@ -48,7 +49,7 @@ def bench(
     from dcadl.bench.runner import Options, planned_runs, run_all
     from dcadl.bench.settings import read_tuned
 
-    with clean_exit():
+    with clean_exit(), advising(own_data_advice()):
         check_folder(output)
         chosen, how = (read_tuned(tuned), read_tuned(tuned, "searches")) if tuned else (None, None)
         runs = planned_runs(
@@ -60,7 +61,7 @@ def bench(
         table.finish()
         if table.skipped:
             note(f"{table.skipped} of {len(runs)} runs were left out: the time of their method is used up")
-    say(f"{output}: next, dcadl report {output} -o report")
+    say(f"{output}: next, dcadl report {shlex.quote(str(output))} -o report")
     if table.failed:
         say(f"error: {table.failed} runs failed, as said above; --retry-failed runs them again.", err=True)
         raise typer.Exit(1)
@@ -117,7 +118,7 @@ def tune(
     """Choose parameters by halving searches inside each training split; start again to go on."""
     from dcadl.bench.tuning import tune_all
 
-    with clean_exit():
+    with clean_exit(), advising(own_data_advice()):
         check_folder(output)
         failed = 0
         for line in tune_all(
@@ -135,7 +136,7 @@ def tune(
             failed += line.failed
         if failed:
             raise ValueError(f"{failed} searches failed, as said above; mend them and start again to go on.")
-    say(f"{output}: next, dcadl bench {' '.join(dataset or [])} --tuned {output}")
+    say(f"{output}: next, dcadl bench {shlex.join(dataset or [])} --tuned {shlex.quote(str(output))}")
 
 
 class LiveTable:
@@ -233,6 +234,13 @@ def cores() -> int:
     import os
 
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def own_data_advice() -> dict[type, str]:
+    """What to do about pictures of one's own that cannot be read."""
+    from dcadl.data.errors import UnreadablePicturesError
+
+    return {UnreadablePicturesError: "Move them out of the folder first."}
 
 
 def check_folder(output: Path) -> None:

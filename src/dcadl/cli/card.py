@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dcadl.cli.predict import Model
-from dcadl.cli.read import read_for, refuse_overwrites
+from dcadl.cli.read import may_be_trained_on, read_for, refuse_overwrites, samples_to_judge
 from dcadl.cli.terminal import clean_exit, say, size_text
 
 
@@ -32,7 +32,8 @@ def card(
         measured = None
         if data is not None:
             samples = read_for(loaded, data)
-            measured = measure(loaded, samples.X, samples.y, Path(data).name)
+            doubt = ", which may be what it was trained on" * may_be_trained_on(loaded, samples, data)
+            measured = measure(loaded, *samples_to_judge(loaded, samples, data), f"{Path(data).name}{doubt}")
         text = write(loaded, model.stem, size=model.stat().st_size, measured=measured, licence=licence)
         page = text if output.suffix == ".md" else as_html(text, model.stem)
         write_atomically(output, page.encode())

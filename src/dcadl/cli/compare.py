@@ -1,16 +1,17 @@
 """`dcadl compare`: which method to use on one's own data, by cross-validation within a budget of time."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dcadl.cli.bench import LiveTable, check_folder, cores
+from dcadl.cli.bench import LiveTable, check_folder, cores, own_data_advice
 from dcadl.cli.methods import method_names
 from dcadl.cli.read import refuse_overwrites
-from dcadl.cli.summary import interval
-from dcadl.cli.terminal import clean_exit, note, say
+from dcadl.cli.terminal import advising, clean_exit, note, say
+from dcadl.ops.interval import interval
 
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
 
@@ -34,7 +35,7 @@ def compare(
 
     Interrupt and start again to go on: folds that were run are kept.
     """
-    with clean_exit():
+    with clean_exit(), advising(own_data_advice()):
         from dcadl.bench.compare import compared_runs, verdict
         from dcadl.bench.own import own_name
         from dcadl.bench.records import read_if_there
@@ -79,7 +80,7 @@ def lines(found: Any, data: str) -> list[str]:
         reach = f"{low:.1%} to {high:.1%}"
         table.append(f"{rival.label:<16}{rival.accuracy:>9.1%}   {reach:<16}{rival.train_s:>6.2f} s")
     table.append(f"{'largest class':<16}{found.majority:>9.1%}   always named")
-    table.append(f"on {folds} of 5 folds, {found.rivals[0].n} samples tested")
+    table.append(f"on {folds} of {found.folds} folds, {found.rivals[0].n} samples tested")
     return [*table, *_advice(found, data)]
 
 
@@ -95,7 +96,7 @@ def _advice(found: Any, data: str) -> list[str]:
             f"use: {best.label}, which is not dcadl's; of dcadl's own {ours.label if ours else 'none'}"
         )
         return said
-    why = ", the simplest of these" if use is not best else ""
+    why = ", the simplest of these that it fits" if use is not best else ""
     return [*said, f"use: {_command(use, data)}{why}"]
 
 
@@ -104,12 +105,12 @@ def _command(rival: Any, data: str) -> str:
     from dcadl.bench.methods import method
 
     if words := method(rival.method).typed:
-        return f"dcadl fit {data} {words}"
+        return f"dcadl fit {shlex.quote(data)} {words}"
     typed = {name: word for word, name in method_names().items()}[rival.method]
     params = dict(rival.records[0]["params"])
     options = [f"--{word} {params.pop(name)}" for word, name in OPTIONS.items() if name in params]
     options += [f"--param {name}={value}" for name, value in params.items()]
-    return " ".join([f"dcadl fit {data} --method {typed}", *options])
+    return " ".join([f"dcadl fit {shlex.quote(data)} --method {typed}", *options])
 
 
 OPTIONS = {"patch": "patch_shape", "stride": "stride", "atoms": "n_atoms"}

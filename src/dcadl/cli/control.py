@@ -30,10 +30,10 @@ def ridge_on_pixels(X: Any, y: Any, test: tuple[Any, Any] | None = None) -> Cont
 
     F = X.reshape(len(X), -1)
     classes, numbers = np.unique(y, return_inverse=True)
-    chosen = np.arange(len(F))
     if min(F.shape) > MOST_SIDE:
         chosen = np.sort(by_turns(numbers)[:MOST_SIDE])
-    F, numbers = F[chosen].astype(np.float32), numbers[chosen]
+        F, numbers = F[chosen], numbers[chosen]
+    F = F.astype(np.float32, copy=False)
     Y = np.eye(len(classes), dtype=np.float32)[numbers]
     groups = Groups(np.zeros(F.shape[1], int), np.ones(1))
     with one_blas_thread():

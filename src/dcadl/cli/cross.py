@@ -31,7 +31,8 @@ def cross_validated(
         return None
     fewest = min(Counter(y.tolist()).values())
     if fewest < 2:
-        note("a class has one sample only: there are no probabilities, and nothing to expect of new samples")
+        unsaid = "nothing can" if hasattr(model, "temperature_") else "neither probabilities nor anything can"
+        note(f"a class has one sample only: {unsaid} be said of new samples")
         return None
     folds = min(FOLDS, fewest)
     if folds * seconds > PATIENCE and not wanted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -170,6 +171,8 @@ def _print_table(trials: list[Trial], sizes: dict[str, int], fold: Any) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from dcadl.bench.report.cells import duration_text
+
     train, test = len(fold.y_train), len(fold.y_test)
     table = Table(
         title=f"scikit-learn's digits: {train} train, {test} test, {SPLITS} random splits",
@@ -181,10 +184,10 @@ def _print_table(trials: list[Trial], sizes: dict[str, int], fold: Any) -> None:
         table.add_column(name, justify="right")
     for label, mine in _by_label(trials):
         accuracies = [trial.accuracy for trial in mine]
-        seconds, micro = median(t.fit_s for t in mine), median(t.predict_s for t in mine) * 1e6
+        seconds, each = median(t.fit_s for t in mine), median(t.predict_s for t in mine)
         size = size_text(sizes[label]) if label in sizes else "–"
         shown = f"{mean(accuracies):.2%} ± {stdev(accuracies):.2%}"
-        table.add_row(_title(label), shown, f"{seconds:.2f} s", f"{micro:.1f} µs", size)
+        table.add_row(_title(label), shown, f"{seconds:.2f} s", duration_text(each), size)
     console = Console()
     console.print(table)
     console.print(_reading(dict(_by_label(trials)), test / train), style="dim")
@@ -219,13 +222,14 @@ def _reading(trials: dict[str, list[Trial]], test_over_train: float) -> str:
 
 
 def _print_next(output: Path, pictures: list[tuple[Path, str]]) -> None:
-    model = f"{output}/{_file_name(OURS)}.safetensors"
+    folder = shlex.quote(str(output))
+    model = f"{folder}/{_file_name(OURS)}.safetensors"
     say("\nPictures:")
     for path, says in pictures:
         say(f"  {path!s:<24}  {says}")
     say("\nTry next:")
     say(f"  dcadl info {model}")
-    say(f"  dcadl predict {model} {output}/images/*.png")
-    say(f"  dcadl explain {model} {output}/images/0_is_*.png -o why.png")
+    say(f"  dcadl predict {model} {folder}/images/*.png")
+    say(f"  dcadl explain {model} {folder}/images/0_is_*.png -o why.png")
     say("  dcadl fit FOLDER")
     say("    (FOLDER has one sub-folder of your own pictures for each class; no option is needed)")

@@ -18,6 +18,7 @@ from dcadl.cli.read import (
     data_path,
     read_for,
     refuse_overwrites,
+    samples_to_judge,
 )
 from dcadl.cli.terminal import cell, clean_exit, say
 
@@ -97,20 +98,19 @@ def evaluate_model(path: Path, data: str, *, skip: bool = False, limits: Limits 
     from dcadl.bench.measure import median_seconds
 
     model = load(path)
-    samples = read_for(model, data, skip=skip, limits=limits)
-    test = slice(None) if samples.parts is None else samples.parts.test
+    X, y = samples_to_judge(model, read_for(model, data, skip=skip, limits=limits), data)
     classes = model.classes_.astype(str)
-    strange = sorted(set(samples.y[test]) - set(classes))
+    strange = sorted(set(y) - set(classes))
     if strange:
         raise ValueError(f"{data} has classes that {path} does not know: {', '.join(strange[:5])}.")
     found: list[Any] = []
-    seconds = median_seconds(lambda: found.append(model.predict(samples.X[test])))
+    seconds = median_seconds(lambda: found.append(model.predict(X)))
     predicted = found[0].astype(str)
-    confusion = confusion_matrix(samples.y[test], predicted, labels=classes)
+    confusion = confusion_matrix(y, predicted, labels=classes)
     if not hasattr(model, "predict_proba"):
         return Evaluation(classes, confusion, seconds)
-    confidence = model.predict_proba(samples.X[test]).max(axis=1)
-    return Evaluation(classes, confusion, seconds, confidence, predicted == samples.y[test])
+    confidence = model.predict_proba(X).max(axis=1)
+    return Evaluation(classes, confusion, seconds, confidence, predicted == y)
 
 
 def _rows(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -175,6 +175,8 @@ def _table(evaluation: Evaluation) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from dcadl.bench.report.cells import duration_text
+
     rows = [row for row in _rows(evaluation) if row["samples"]]
     worst = sorted(rows, key=lambda row: row["recall"])[:ROWS_SHOWN]
     shown = rows if len(rows) <= ROWS_SHOWN else worst
@@ -186,8 +188,8 @@ def _table(evaluation: Evaluation) -> None:
     console.print(table)
     if len(rows) > len(shown):
         console.print(f"the {len(shown)} worst of {len(rows)} classes; --json has all")
-    per_image = evaluation.seconds / evaluation.n * 1e6
-    console.print(f"accuracy: {evaluation.accuracy:.2%} of {evaluation.n} samples ({per_image:.0f} µs each)")
+    each = duration_text(evaluation.seconds / evaluation.n)
+    console.print(f"accuracy: {evaluation.accuracy:.2%} of {evaluation.n} samples ({each} each)")
     if evaluation.confidence is not None:
         console.print(
             f"calibration error: {evaluation.calibration_error:.1%} "

@@ -161,7 +161,7 @@ def fit(
             check_memory(model, len(y), X.shape[1:])
             seconds = _train(model, *spread(X, y), _fit_options(type(model), checkpoint))
         model.training_ = training_record(y, data, seed)
-        fitted = Fitted(model, made, seconds)
+        fitted = Fitted(model, made, seconds, data)
         fitted.save(output)  # before it is judged: what was learned is safe
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
@@ -224,7 +224,7 @@ def default_output(data: str) -> Path:
             read_header(path)
         except ValueError:
             raise ValueError(f"{path} is there and no model of dcadl; name the model file with -o.") from None
-        note(f"the model file {path} is replaced")
+        note(f"the model file {path} will be replaced")
     return path
 
 

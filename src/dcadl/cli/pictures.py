@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dcadl.atomic import replacing
-from dcadl.cli.summary import interval
 from dcadl.cli.terminal import times_text
+from dcadl.ops.interval import interval
 from dcadl.plot import AtomsDisplay, EvidenceDisplay
 from dcadl.plot.canvas import (
     BLOCKS,
     INK,
     QUIET,
+    missing_letters_named,
     mosaic,
     new_figure,
     set_title,
@@ -38,7 +39,7 @@ def write_figure(figure: Any, path: Path) -> Path:
     """The figure at `path`, in the format of its ending."""
     if not path.resolve().parent.is_dir():
         raise ValueError(f"folder not found: {path.resolve().parent}")
-    with replacing(path) as stream:
+    with replacing(path) as stream, missing_letters_named():
         with_fallback_fonts(figure).savefig(stream, dpi=DPI, format=path.suffix[1:] or None)
     return path
 
@@ -148,8 +149,9 @@ def draw_reliability(ax: Any, confidence: Any, right: Any) -> None:
     ax.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle="--")
     ax.errorbar(bins.confidence, bins.accuracy, reach, color=INK, fmt="none", elinewidth=1)
     ax.scatter(
-        bins.confidence, bins.accuracy, 12 + 160 * bins.counts / bins.counts.sum(), color=BLOCKS[0], zorder=3
-    )
+        bins.confidence, bins.accuracy, 12 + 160 * bins.counts / bins.counts.sum(), color=BLOCKS[0], zorder=3,
+        clip_on=False,
+    )  # fmt: skip
     tidy(ax)
     _percent_axes(ax, "probability of the answer", "answers that are right", (0, 1), (0, 1.02))
     error = expected_calibration_error(confidence, right)

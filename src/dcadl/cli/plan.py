@@ -34,14 +34,14 @@ class ReadingPlan(NamedTuple):
 
     def sentence(self) -> str:
         """What the pictures are and what they were brought to; empty where nobody looked."""
+        colour = "in colour" if self.color else "in grey"
         if self.survey is None or not len(self.survey.sizes):
-            return ""
+            return f"{colour}{self.why}" if self.why else ""
         sizes = self.survey.sizes
         small, large = sizes[sizes.prod(axis=1).argmin()], sizes[sizes.prod(axis=1).argmax()]
         same = bool((sizes == sizes[0]).all())
         own = times_text(small) if same else f"{times_text(small)} to {times_text(large)}"
         kept = same and tuple(sizes[0]) == tuple(self.size)
-        colour = "in colour" if self.color else "in grey"
         return f"{own} pixels, {'kept' if kept else f'brought to {times_text(self.size)}'} {colour}{self.why}"
 
 
@@ -75,7 +75,7 @@ def settle_color(plan: ReadingPlan, samples: Labelled, seed: int) -> tuple[Readi
     in_grey, in_color = (_left_out_error(X[few], samples.y[few], seed) for X in (grey, samples.X))
     better = f", which had less leave-one-out error than {'grey' if in_color < in_grey else 'colour'}"
     if in_color < in_grey:
-        return plan._replace(why=better), samples
+        return plan._replace(color=True, why=better), samples
     return plan._replace(color=False, why=better), samples._replace(X=grey)
 
 
@@ -130,10 +130,13 @@ def available_bytes() -> int:
 
 
 def memory_needed(model: AnyModel, n: int, shape: tuple[int, ...]) -> int:
-    """About how much memory a fit takes at most: samples as they are read and as numbers, and its own."""
+    """About how much memory a fit takes at most: samples as they are read and as numbers, and its own.
+
+    A second copy as numbers is made by whoever puts them in order or centres them, the control among them.
+    """
     values = int(np.prod(shape))
     own = _loo_adl_bytes(n, shape) if type(model).__name__ == "LOOADL" else _patch_bytes(model, n, shape)
-    return PROCESS_BYTES + 5 * n * values + own
+    return PROCESS_BYTES + (1 + 2 * 4) * n * values + own
 
 
 def _loo_adl_bytes(n: int, shape: tuple[int, ...]) -> int:

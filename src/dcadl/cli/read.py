@@ -203,6 +203,23 @@ def read_for(model: AnyModel, data: str, *, skip: bool = False, limits: Limits =
     return read_data(data, size=shape[:2], color=color, skip=skip, limits=limits, fewest_classes=1)
 
 
+def samples_to_judge(model: AnyModel, samples: Labelled, data: str) -> tuple[Any, Any]:
+    """What a model is measured on: the test part, where there is one; what it may have seen is said."""
+    if may_be_trained_on(model, samples, data):
+        note(f"{data} may be what the model was trained on: it has its name. Expect less of new samples")
+    test = slice(None) if samples.parts is None else samples.parts.test
+    return samples.X[test], samples.y[test]
+
+
+def may_be_trained_on(model: AnyModel, samples: Labelled, data: str) -> bool:
+    """Whether samples without a test part have the name of the training data, and are no fewer."""
+    from dcadl.model_files import classifier_of
+
+    known = getattr(classifier_of(model), "training_", {})
+    same = known.get("data") == Path(data).name and known.get("samples", 0) <= len(samples.y)
+    return samples.parts is None and same
+
+
 def _parts(bunch: Any) -> Parts | None:
     if "train" in bunch:
         return Parts(bunch.train, ~bunch.train)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from dcadl.cli.plan import ReadingPlan
 from dcadl.cli.pyramids import WithFeatures
 from dcadl.cli.read import Labelled, Parts, image_shape
 from dcadl.cli.terminal import note, say, size_text, times_text
+from dcadl.ops.interval import interval
 
 if TYPE_CHECKING:
     from dcadl.model_files import AnyModel
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 CLASSES_LISTED = 12
 FEW_JUDGED = 20
 FEW_OF_A_CLASS = 5
-CONFIDENCE = 0.95
 SOME = 200  # training samples that atoms are tried on
 NORMALISED = {
     "whitened": "whitened",
@@ -41,11 +42,12 @@ class Judged(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fitted classifier, what makes features before it, and how long the fit took."""
+    """A fitted classifier, what makes features before it, how long the fit took, and DATA as typed."""
 
     model: AnyModel
     features: WithFeatures | None
     seconds: float
+    data: str
 
     def save(self, path: Path) -> None:
         """One file of all that leads from a picture to its label."""
@@ -60,13 +62,9 @@ def report(
     fitted: Fitted, samples: Labelled, parts: Parts, plan: ReadingPlan, output: Path, crossed: Judged | None
 ) -> None:
     """The screen at the end; the model is saved once more with what was measured."""
-    model, features, seconds = fitted
+    model, features, _, data = fitted
     name, y = type(model).__name__, samples.y[parts.train]
-    passes = f", {model.n_iter_} passes" if hasattr(model, "n_iter_") else ""
-    say(
-        f"{name}: {len(y)} samples of {times_text(image_shape(model))}, "
-        f"{len(model.classes_)} classes{passes}, {seconds:.2f} s"
-    )
+    say(_first_line(fitted, len(y)))
     judged = _tested(model, samples, parts) or expected_judgement(model) or crossed
     test = None if parts.test is None else (samples.X[parts.test], samples.y[parts.test])
     control = ridge_on_pixels(samples.X[parts.train], y, test)
@@ -85,10 +83,21 @@ def report(
     pixels = samples.X.ndim > 2
     for line in next_lines(output, judged, model.classes_, pictures=pixels or bool(features), drawn=pixels):
         say(f"next: {line}")
+    if judged is not None and is_behind(judged, control):
+        say(f"next: dcadl compare {shlex.quote(data)}")
     if idle := idle_atoms(model, samples.X[parts.train]):
         note(f"{idle} of {len(model.atoms_)} atoms respond to no sample that was tried: fewer would do")
     for line in _cautions(samples, y, parts, plan, judged):
         note(line)
+
+
+def _first_line(fitted: Fitted, n: int) -> str:
+    model = fitted.model
+    passes = f", {model.n_iter_} pass{'es' * (model.n_iter_ != 1)}" if hasattr(model, "n_iter_") else ""
+    return (
+        f"{type(model).__name__}: {n} samples of {times_text(image_shape(model))}, "
+        f"{len(model.classes_)} classes{passes}, {fitted.seconds:.2f} s"
+    )
 
 
 def idle_atoms(model: AnyModel, X: Any) -> int:
@@ -160,8 +169,10 @@ def choice_sentence(model: AnyModel) -> str:
         if model.learned_
         else "; its filters were found without the labels"
     )
+    reduced = f" on pictures reduced to {times_text(_working_shape(model))}" if model.reduction_ > 1 else ""
     return (
-        f"windows of {shape}, {NORMALISED[model.normalize_]}, averaged over {cells} cells: {chosen}{learned}"
+        f"windows of {shape}{reduced}, {NORMALISED[model.normalize_]}, averaged over {cells} cells: "
+        f"{chosen}{learned}"
     )
 
 
@@ -171,19 +182,21 @@ def _span(counts: Sequence[int]) -> str:
     return f"{most}" if fewest == most else f"{fewest} to {most}"
 
 
+def _working_shape(model: AnyModel) -> tuple[int, ...]:
+    """Height and width, or the length, that LOO-ADL reduces its images to."""
+    from dcadl.estimators.loo_adl.images import reduced_shape
+
+    return reduced_shape(image_shape(model), model.reduction_)[:2]
+
+
 def expected_judgement(model: AnyModel) -> Judged | None:
-    """What the fit itself says of new samples; None for methods that do not say."""
-    if not hasattr(model, "expected_accuracy_"):
+    """What the fit itself says of new samples; None for methods that do not say, and where none could.
+
+    Whoever leaves out the only sample of a class has no such class left.
+    """
+    if not hasattr(model, "expected_accuracy_") or model.n_judged_ <= len(model.classes_):
         return None
     return Judged(model.expected_accuracy_, model.n_judged_, model.confusion_, "left out one at a time")
-
-
-def interval(accuracy: float, n: int) -> tuple[float, float]:
-    """Wilson's interval of an accuracy seen on n samples."""
-    from scipy.stats import binomtest
-
-    found = binomtest(round(accuracy * n), n).proportion_ci(CONFIDENCE, method="wilson")
-    return float(found.low), float(found.high)
 
 
 def classes_line(y: Any) -> str:
@@ -206,11 +219,16 @@ def control_line(judged: Judged | None, control: Control, name: str) -> str:
     """What plain ridge reaches beside it."""
     if judged is None:
         return f"plain ridge on the same numbers reaches {control.accuracy:.1%}"
-    low, high = interval(judged.accuracy, judged.n)
+    low, _ = interval(judged.accuracy, judged.n)
     both = f"plain ridge on the same numbers reaches {control.accuracy:.1%}, {name} {judged.accuracy:.1%}"
-    if control.accuracy > high:
-        return f"{both}: plain ridge is better here, take --method patch-ridge"
+    if is_behind(judged, control):
+        return f"{both}: plain ridge is better here; `dcadl compare` says which method to use"
     return both if control.accuracy < low else f"{both}: no clear difference"
+
+
+def is_behind(judged: Judged, control: Control) -> bool:
+    """Whether plain ridge does clearly better."""
+    return control.accuracy > interval(judged.accuracy, judged.n)[1]
 
 
 def confused_line(judged: Judged, classes: Any) -> str:
@@ -228,10 +246,11 @@ def next_lines(
     output: Path, judged: Judged | None, classes: Any, *, pictures: bool, drawn: bool
 ) -> list[str]:
     """What to do now."""
-    lines = [f"dcadl predict {output} PICTURES_OR_FOLDERS"] if pictures else []
-    lines += [f"dcadl show {output}"] if drawn else [f"dcadl info {output}"]
+    typed = shlex.quote(str(output))
+    lines = [f"dcadl predict {typed} PICTURES_OR_FOLDERS"] if pictures else []
+    lines += [f"dcadl show {typed}"] if drawn else [f"dcadl info {typed}"]
     if judged is None:
-        lines.append("measure the accuracy: fit again with --holdout 0.25")
+        lines.append("to know the accuracy, have several samples of each class and fit with --holdout 0.25")
     elif judged.accuracy < 1 and np.triu(judged.confusion + judged.confusion.T, 1).any():
         pair = confused_line(judged, classes).rpartition(" (")[0]
         lines.append(f"to get better, add pictures of {pair} first" if pictures else f"look at {pair} first")
@@ -245,7 +264,9 @@ def few_samples_cautions(y: Any, judged: Judged | None) -> list[str]:
     found = []
     if small:
         shown = ", ".join(small[:8]) + (f" and {len(small) - 8} more" if len(small) > 8 else "")
-        found.append(f"too few samples to learn from: {shown}; {FEW_OF_A_CLASS} of a class are little, 20 do")
+        found.append(
+            f"too few samples to learn from: {shown}; have {FEW_OF_A_CLASS} of a class at least, better 20"
+        )
     if judged is not None and judged.n < FEW_JUDGED:
         found.append(
             f"only {judged.n} samples to judge by: the accuracy may be far off, as its interval says"

@@ -111,7 +111,8 @@ class FileCell:
         self._path = printable(str(path))
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, cell_len(self._path)).with_maximum(options.max_width)
+        name = self._path.rpartition("/")[2]
+        return Measurement(cell_len(name), cell_len(self._path)).with_maximum(options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(shortened_path(self._path, options.max_width), overflow="fold")

@@ -46,9 +46,10 @@ def unreadable(
 ) -> UnreadablePicturesError:
     """The error that names these files, after what else is wrong."""
     files = "file" if len(bad) == 1 else "files"
-    more = [f"  … and {len(bad) - shown} more"] if len(bad) > shown else []
-    named = [f"{len(bad)} {files} cannot be read:", *(f"  {error}" for error in bad[:shown]), *more]
-    return UnreadablePicturesError("\n".join([*also, *(named if bad else []), ""]), advice)
+    more = [f"… and {len(bad) - shown} more"] if len(bad) > shown else []
+    items = ";\n  ".join([*map(str, bad[:shown]), *more])  # told apart on one line, too
+    named = [f"{len(bad)} {files} cannot be read:\n  {items}."] if bad else []
+    return UnreadablePicturesError("\n".join([*also, *named, ""]), advice)
 
 
 def shortened(text: object) -> str:

@@ -28,6 +28,8 @@ from dcadl.data.parallel import parallel_map, with_progress
 from dcadl.data.row_buffer import MappedRowBuffer, RaggedRowBuffer, RowBuffer
 
 OnError = Literal["raise", "skip"]
+TRAINING = ("train", "training")  # folders of these names beside those below hold parts, not classes
+TESTING = ("test", "testing", "val", "valid", "validation")
 
 
 class Listing(NamedTuple):
@@ -38,6 +40,7 @@ class Listing(NamedTuple):
     names: list[str]  # classes in order
     ignored: list[Path]  # files of the classes that are not pictures by their ending
     loose: list[Path]  # pictures outside the class folders
+    train: Any = None  # (n,) which files lie in a folder for training, where there is one for testing too
 
 
 class Survey(NamedTuple):
@@ -82,7 +85,8 @@ def image_folder(
     -------
     Bunch with `data` (n, pixels), `images` (n, H, W[, 3]) uint8, `target`, `target_names`, `filenames`,
     `skipped` (unreadable files), `ignored` (files that are no pictures by their ending), `loose` (pictures
-    outside the class folders) and `DESCR`.
+    outside the class folders) and `DESCR`; of a folder that holds `train` and `test` (or `val`) with the
+    classes in them, also `train`, a mask.
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip"; got {on_error!r}.')
@@ -104,10 +108,12 @@ def image_folder(
         images = rows.finish()
     files = [str(listing.files[i]) for i in kept]
     target, names = _classes_left(listing, kept)
+    parts = {} if listing.train is None else {"train": listing.train[kept]}
     return make_bunch(
         images,
         target,
         names,
+        **parts,
         filenames=np.array(files),
         skipped=[str(error) for error in bad],
         ignored=[str(file) for file in listing.ignored],
@@ -133,6 +139,9 @@ def list_folder(path: str | Path, *, on_error: OnError = "raise") -> Listing:
         raise FileNotFoundError(f"expected a folder with one sub-folder per class; not found: {path}")
     levels = _levels(path)
     folders = class_folders(levels[-1])
+    if _are_parts(folders):
+        outside = [file for level in levels for file in _files_outside(level) if _is_picture(file)]
+        return _merged({folder: list_folder(folder, on_error=on_error) for folder in folders}, outside)
     if not folders:
         raise ValueError(f"expected one sub-folder per class in {path}; found no sub-folders.")
     _refuse_same_names(folders)
@@ -153,6 +162,33 @@ def list_folder(path: str | Path, *, on_error: OnError = "raise") -> Listing:
         names=[folder.name for folder in folders],
         ignored=[f for files in held.values() for f in files if not _is_picture(f)],
         loose=[f for level in levels for f in _files_outside(level) if _is_picture(f)],
+    )
+
+
+def _are_parts(folders: list[Path]) -> bool:
+    """Whether folders are called train and test, or the like, and hold the same classes."""
+    names = [folder.name.lower() for folder in folders]
+    if not set(names) <= {*TRAINING, *TESTING} or len({name in TRAINING for name in names}) < 2:
+        return False
+    return bool(set.intersection(*({inner.name for inner in class_folders(one)} for one in folders)))
+
+
+def _merged(parts: dict[Path, Listing], outside: list[Path]) -> Listing:
+    """One listing of parts, which remembers what is for training."""
+    listings = list(parts.values())
+    names = sorted({name for one in listings for name in one.names})
+    trained = [folder.name.lower() in TRAINING for folder in parts]
+    known = {name for one, train in zip(listings, trained) if train for name in one.names}
+    if strange := sorted(set(names) - known):
+        raise ValueError(f"classes without a picture to train on: {', '.join(strange)}.")
+    places = [np.array([names.index(name) for name in one.names])[one.target] for one in listings]
+    return Listing(
+        files=[file for one in listings for file in one.files],
+        target=np.concatenate(places),
+        names=names,
+        ignored=[file for one in listings for file in one.ignored],
+        loose=[*outside, *(file for one in listings for file in one.loose)],
+        train=np.repeat(trained, [len(one.files) for one in listings]),
     )
 
 

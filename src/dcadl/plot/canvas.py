@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -83,6 +87,26 @@ def with_fallback_fonts(figure: Any) -> Any:
         for text in strange:
             text.set_fontfamily(["DejaVu Sans", *found])
     return figure
+
+
+@contextmanager
+def missing_letters_named() -> Iterator[None]:
+    """One warning in plain words, where matplotlib has one for each letter that no font has."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    missing: dict[str, None] = {}
+    for one in caught:
+        if found := re.match(r"Glyph (\d+) ", str(one.message)):
+            missing[chr(int(found[1]))] = None
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    if missing:
+        warnings.warn(
+            f"no font here has the letters {''.join(missing)}, drawn as boxes: install one that has them, "
+            "such as Noto Sans CJK",
+            stacklevel=3,
+        )
 
 
 def bare(ax: Any) -> None:

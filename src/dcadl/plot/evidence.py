@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from dcadl.estimators.base import Classifier
 
 ATOMS_SHOWN = 6
+LEGEND = (
+    "maps: red speaks for the class, blue against it; each adds up to the score above it with the intercept"
+)
 FADED = 0.35  # of the picture under its evidence
+LONGEST = 16  # letters of a class name that a title has room for
 
 
 class EvidenceDisplay:
@@ -51,22 +55,23 @@ class EvidenceDisplay:
         self.ax_ = self.figure_.subplots(n, 5, squeeze=False, gridspec_kw={"width_ratios": (1, 1, 1, 1, 1.3)})
         for i, row in enumerate(self.ax_):
             self._draw_row(i, row)
+        self.figure_.supxlabel(LEGEND, fontsize=8, color=INK)
         return self
 
     def _draw_row(self, i: int, axes: Any) -> None:
         found = self.explanation
         first, second = np.argsort(-found.scores[i], kind="stable")[:2]
-        names, scores = found.classes.astype(str), found.scores[i]
+        names, scores = [_short(str(name)) for name in found.classes], found.scores[i]
         picture = found.images[i]
         axes[0].imshow(shown(picture), cmap=GREY, interpolation="nearest")
         bare(axes[0])
-        set_title(axes[0], self._title(i, names[first]))
+        set_title(axes[0], self._title(i, str(found.classes[first])))
         parting = found.evidence[i, ..., first] - found.evidence[i, ..., second]
         maps = (found.evidence[i, ..., first], found.evidence[i, ..., second], parting)
         titles = (
             f"for {names[first]}: {scores[first]:.2f}",
             f"for {names[second]}: {scores[second]:.2f}",
-            f"{names[first]} less {names[second]}: {scores[first] - scores[second]:+.2f}",
+            f"{names[first]} less\n{names[second]}: {scores[first] - scores[second]:+.2f}",
         )
         tops = (largest(np.stack(maps[:2])),) * 2 + (largest(parting),)
         for ax, one, title, top in zip(axes[1:4], maps, titles, tops):
@@ -79,9 +84,9 @@ class EvidenceDisplay:
 
     def _title(self, i: int, name: str) -> str:
         if self.y is None:
-            return name
-        right = str(self.y[i]) == name
-        return f"{self.y[i]}, {'recognised' if right else f'taken for {name}'}"
+            return _short(name)
+        right, true = str(self.y[i]) == name, _short(str(self.y[i]))
+        return f"{true}, recognised" if right else f"{true},\ntaken for {_short(name)}"
 
     def _draw_atoms(self, ax: Any, parts: np.ndarray, names: Any, first: int, second: int) -> None:
         """Bars of the atoms that spoke loudest, each with its picture at its foot."""
@@ -103,7 +108,7 @@ class EvidenceDisplay:
         for place, j in zip(places, order):
             inset = ax.inset_axes((-0.17, 1 - (place + 0.92) / len(order), 0.15, 0.84 / len(order)))
             show_signed(inset, atoms[j], largest(atoms[j]))
-        set_title(ax, f"atoms that spoke: for {names[first]}, or {names[second]}")
+        set_title(ax, f"atoms that spoke: red for {names[first]},\nblue for {names[second]}")
 
 
 def shown(picture: np.ndarray) -> np.ndarray:
@@ -115,6 +120,11 @@ def shown(picture: np.ndarray) -> np.ndarray:
     low, high = float(picture.min()), float(picture.max())
     inside = low >= 0 and high <= 1
     return picture if inside else (picture - low) / ((high - low) or 1.0)
+
+
+def _short(name: str) -> str:
+    """A class name as a title has room for."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def _grey(picture: np.ndarray) -> np.ndarray:

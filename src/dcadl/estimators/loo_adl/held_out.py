@@ -63,11 +63,13 @@ def honest_scores(
     """Left-out scores of images, the shares of classes as they are with all `total` weight.
 
     Whoever leaves out one of two equal classes finds the other one larger. Where pictures tell nothing, every
-    image would be named wrongly, by a share of 1/n.
+    image would be named wrongly, by a share of 1/n. The only image of a class is left as it is: without it
+    nothing is known of its class, so that it cannot be right.
     """
     numbers, weight = images.numbers[positions], images.weight[positions]
     found, total = fetch(scores), float(weight.sum()) if total is None else total
     C = found.shape[1]
     shares = np.bincount(images.numbers, weights=images.weight, minlength=C) / images.weight.sum()
-    held = (weight / (total - weight))[:, None] * (np.eye(C)[numbers] - shares)
-    return HeldOut(found + held, numbers, weight)
+    alone = np.bincount(images.numbers, minlength=C)[numbers] == 1
+    rest = np.where(alone, np.inf, total - weight)
+    return HeldOut(found + (weight / rest)[:, None] * (np.eye(C)[numbers] - shares), numbers, weight)
