@@ -183,6 +183,29 @@ def test_pictures_that_are_large_enough_have_a_pyramid_as_fit_makes_it(folder, t
     assert model.get_params() == {**given, "random_state": 0}
 
 
+def test_one_fold_must_do_where_most_have_run_one_only(judged):
+    rows = [
+        folds("PixelRidge", "PixelRidge", 0.4, 0.4),
+        folds("LOOADL", "LOOADL", 0.9),
+        folds("DCADL", "DCADL", 0.4),
+    ]
+
+    said = lines(judged(*rows), "faces")
+
+    assert "on 1 of 5 folds, 100 samples tested" in said
+    assert "use: dcadl fit faces --method loo-adl" in said
+
+
+def test_a_method_that_is_left_out_is_named(judged):
+    rows = [
+        folds("LOOADL", "LOOADL", 0.9, 0.9),
+        folds("DCADL", "DCADL", 0.4, 0.4),
+        folds("RBFSVM", "RBFSVM", 0.9),
+    ]
+
+    assert "not compared, for it had time for one fold only: RBFSVM" in lines(judged(*rows), "faces")
+
+
 def test_methods_are_compared_on_the_folds_that_all_have_run(judged):
     slow = folds("LOOADL", "LOOADL", 0.9, 0.9)
     quick = folds("PatchRidge", "PatchRidge", 0.5, 0.5, 1.0, 1.0, 1.0)

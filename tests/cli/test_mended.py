@@ -19,9 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 import dcadl
 from dcadl import DCADL, LOOADL, PatchRidge
 from dcadl.cli import plan
+from dcadl.cli.evaluate import Evaluation
+from dcadl.cli.pictures import evaluation_picture
 from dcadl.cli.summary import idle_atoms
 from dcadl.estimators.fitting import Result, warn_if_not_converged
-from dcadl.plot import canvas
+from dcadl.plot import EvidenceDisplay, canvas
 
 WORDS = ("--method", "dcadl", "--patch", 6, "--atoms", 4, "--no-probabilities")
 
@@ -209,3 +211,30 @@ def test_folders_for_training_and_testing_are_parts_and_their_repeats_are_counte
     assert list(dcadl.load(tmp_path / "m").classes_) == ["across", "down", "slant"]
     assert "of 36 samples not trained on" in result.stdout
     assert "36 of 36 test pictures nearly repeat a training picture" in result.stderr
+
+
+def test_long_class_names_leave_room_for_the_drawing():
+    names = [
+        f"{kind}_in_front_of_a_noisy_background_{where}" for kind in "ab" for where in ("indoors", "outdoors")
+    ]
+    confusion, right = np.diag([9, 9, 9, 9]), np.ones(36, bool)
+    figure = evaluation_picture(Evaluation(np.array(names), confusion, 1.0, np.full(36, 0.95), right))
+
+    figure.canvas.draw()
+
+    heights = [ax.get_position().height for ax in figure.axes]
+    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert min(heights) > 0.4
+    assert len(set(labels)) == 4
+
+
+def test_titles_of_evidence_lie_within_the_picture(arrays):
+    images, labels = arrays
+    names = np.char.add(labels, "_and_a_long_name_behind_it")
+    model = PatchRidge(patch_shape=6).fit(images / 255, names)
+
+    figure = EvidenceDisplay.from_estimator(model, images[:1] / 255).figure_
+
+    figure.canvas.draw()
+    edges = [ax.title.get_window_extent().x1 for ax in figure.axes]
+    assert max(edges) <= figure.bbox.x1

@@ -16,7 +16,7 @@ from dcadl.ops.interval import interval
 
 CLEAR = 0.05  # p of the corrected paired t-test below which one method is clearly better
 SIMPLE = ("PatchRidge",)
-LEAST_FOLDS = 2  # without which nothing is said of a method
+LEAST_FOLDS = 2  # without which nothing is said of a method where others have them
 
 
 class Rival(NamedTuple):
@@ -54,6 +54,7 @@ class Verdict(NamedTuple):
     tied: list[Rival]  # the best first
     majority: float  # accuracy of always naming the largest class
     folds: int  # of the cross-validation, if there is time
+    absent: tuple[str, ...] = ()  # methods that have run too few of them
 
     @property
     def use(self) -> Rival | None:
@@ -79,13 +80,16 @@ def compared_runs(name: str) -> list[Run]:
 def verdict(name: str, records: list[Record]) -> Verdict:
     """Who is best on the folds that all of them have run, and who is not clearly worse.
 
-    A method that has run fewer than two folds is left out.
+    A method that has run fewer than two folds is left out, unless most have: then one fold must do.
     """
     by_label: dict[str, dict[int, Record]] = {}
     for record in records:
         if record["status"] == "ok":
             by_label.setdefault(record["label"], {})[record["seed"]] = record
     enough = {label: found for label, found in by_label.items() if len(found) >= LEAST_FOLDS}
+    if 2 * len(enough) < len(by_label):
+        enough = by_label
+    absent = tuple(label for label in by_label if label not in enough)
     shared = sorted(set.intersection(*map(set, enough.values()))) if enough else []
     rivals = [
         Rival(label, found[shared[0]]["method"], [found[seed] for seed in shared])
@@ -95,7 +99,7 @@ def verdict(name: str, records: list[Record]) -> Verdict:
     rivals.sort(key=lambda rival: -rival.accuracy)
     tied = [rival for rival in rivals if not _clearly_worse(rival, rivals[0])]
     y = read_own(name).y
-    return Verdict(rivals, tied, _majority(y), count_folds(y))
+    return Verdict(rivals, tied, _majority(y), count_folds(y), absent)
 
 
 def _clearly_worse(rival: Rival, best: Rival) -> bool:

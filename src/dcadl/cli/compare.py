@@ -72,7 +72,7 @@ def parse_budget(text: str) -> float:
 def lines(found: Any, data: str) -> list[str]:
     """The table, and which to use."""
     if not found.rivals:
-        return ["no two folds were run in this time: start again to go on; what was run is kept."]
+        return ["no fold was run in this time: start again to go on, or give a larger --budget."]
     folds = len(found.rivals[0].records)
     table = [f"{'method':<16}{'accuracy':>9}   95 % interval     fit"]
     for rival in found.rivals:
@@ -81,6 +81,8 @@ def lines(found: Any, data: str) -> list[str]:
         table.append(f"{rival.label:<16}{rival.accuracy:>9.1%}   {reach:<16}{rival.train_s:>6.2f} s")
     table.append(f"{'largest class':<16}{found.majority:>9.1%}   always named")
     table.append(f"on {folds} of {found.folds} folds, {found.rivals[0].n} samples tested")
+    if found.absent:
+        table.append(f"not compared, for it had time for one fold only: {', '.join(found.absent)}")
     return [*table, *_advice(found, data)]
 
 

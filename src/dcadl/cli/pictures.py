@@ -21,6 +21,7 @@ from dcadl.plot.canvas import (
     mosaic,
     new_figure,
     set_title,
+    short_name,
     show_signed,
     tidy,
     with_fallback_fonts,
@@ -70,7 +71,7 @@ def draw_confusion(ax: Any, confusion: Any, classes: Any, title: str) -> None:
     """The confusion matrix on `ax`; cells without a case stay empty."""
     from sklearn.metrics import ConfusionMatrixDisplay
 
-    few = len(classes) <= NUMBERS_UP_TO
+    few, classes = len(classes) <= NUMBERS_UP_TO, [short_name(str(name)) for name in classes]
     display = ConfusionMatrixDisplay(np.asarray(confusion), display_labels=classes)
     display.plot(ax=ax, cmap="Blues", colorbar=not few, include_values=few, text_kw={"fontsize": 8})
     for number in display.text_.ravel() if few else ():
@@ -164,7 +165,7 @@ def draw_coverage(ax: Any, confidence: Any, right: Any) -> None:
 
     share, accuracy = accuracy_by_coverage(confidence, right)
     ax.step(share, accuracy, color=BLOCKS[0], where="post")
-    for least in MARKED:
+    for k, least in enumerate(MARKED):
         given = float(np.mean(confidence >= least))
         if given > 0:
             height = float(right[confidence >= least].mean())
@@ -172,7 +173,7 @@ def draw_coverage(ax: Any, confidence: Any, right: Any) -> None:
             ax.annotate(
                 f"--reject {least:g}",
                 (given, height),
-                (0, -14),
+                (0, -14 - 11 * k),  # near ones would overlap
                 textcoords="offset points",
                 fontsize=8,
                 ha="right" if given > 0.4 else "left",
@@ -192,5 +193,5 @@ def _percent_axes(ax: Any, x: str, y: str, across: tuple[float, float], up: tupl
     from matplotlib.ticker import PercentFormatter
 
     ax.set(xlabel=x, ylabel=y, xlim=across, ylim=up)
-    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    ax.yaxis.set_major_formatter(PercentFormatter(1))

@@ -16,6 +16,7 @@ GREY = "gray"
 INK = "#333333"
 LAST_PLAIN = 0x052F  # the end of Cyrillic: what lies before, matplotlib's own font has
 QUIET = "#9a9a9a"
+LONGEST_NAME = 16  # letters of a class name that are drawn
 BLOCKS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # told apart by colour-blind eyes
 
 
@@ -121,6 +122,11 @@ def tidy(ax: Any) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="#e6e6e6", linewidth=0.8)
     ax.set_axisbelow(True)
+
+
+def short_name(name: str) -> str:
+    """A class name as a title or an axis has room for: beginning and end, for names that begin alike."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 7]}…{name[-6:]}"
 
 
 def set_title(ax: Any, text: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dcadl.plot.canvas import GREY, INK, bare, largest, new_figure, set_title, show_signed
+from dcadl.plot.canvas import GREY, INK, bare, largest, new_figure, set_title, short_name, show_signed
 
 if TYPE_CHECKING:
     from dcadl.estimators.base import Classifier
@@ -16,7 +16,6 @@ LEGEND = (
     "maps: red speaks for the class, blue against it; each adds up to the score above it with the intercept"
 )
 FADED = 0.35  # of the picture under its evidence
-LONGEST = 16  # letters of a class name that a title has room for
 
 
 class EvidenceDisplay:
@@ -61,7 +60,7 @@ class EvidenceDisplay:
     def _draw_row(self, i: int, axes: Any) -> None:
         found = self.explanation
         first, second = np.argsort(-found.scores[i], kind="stable")[:2]
-        names, scores = [_short(str(name)) for name in found.classes], found.scores[i]
+        names, scores = [short_name(str(name)) for name in found.classes], found.scores[i]
         picture = found.images[i]
         axes[0].imshow(shown(picture), cmap=GREY, interpolation="nearest")
         bare(axes[0])
@@ -71,7 +70,7 @@ class EvidenceDisplay:
         titles = (
             f"for {names[first]}: {scores[first]:.2f}",
             f"for {names[second]}: {scores[second]:.2f}",
-            f"{names[first]} less\n{names[second]}: {scores[first] - scores[second]:+.2f}",
+            _broken(f"{names[first]} less", f"{names[second]}: {scores[first] - scores[second]:+.2f}"),
         )
         tops = (largest(np.stack(maps[:2])),) * 2 + (largest(parting),)
         for ax, one, title, top in zip(axes[1:4], maps, titles, tops):
@@ -84,9 +83,9 @@ class EvidenceDisplay:
 
     def _title(self, i: int, name: str) -> str:
         if self.y is None:
-            return _short(name)
-        right, true = str(self.y[i]) == name, _short(str(self.y[i]))
-        return f"{true}, recognised" if right else f"{true},\ntaken for {_short(name)}"
+            return short_name(name)
+        right, true = str(self.y[i]) == name, short_name(str(self.y[i]))
+        return f"{true}, recognised" if right else _broken(f"{true},", f"taken for {short_name(name)}")
 
     def _draw_atoms(self, ax: Any, parts: np.ndarray, names: Any, first: int, second: int) -> None:
         """Bars of the atoms that spoke loudest, each with its picture at its foot."""
@@ -108,7 +107,7 @@ class EvidenceDisplay:
         for place, j in zip(places, order):
             inset = ax.inset_axes((-0.17, 1 - (place + 0.92) / len(order), 0.15, 0.84 / len(order)))
             show_signed(inset, atoms[j], largest(atoms[j]))
-        set_title(ax, f"atoms that spoke: red for {names[first]},\nblue for {names[second]}")
+        set_title(ax, _broken(f"atoms: red for {names[first]},", f"blue for {names[second]}", 32))
 
 
 def shown(picture: np.ndarray) -> np.ndarray:
@@ -122,9 +121,9 @@ def shown(picture: np.ndarray) -> np.ndarray:
     return picture if inside else (picture - low) / ((high - low) or 1.0)
 
 
-def _short(name: str) -> str:
-    """A class name as a title has room for."""
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+def _broken(one: str, other: str, room: int = 26) -> str:
+    """Two parts of a title, on two lines where one of `room` letters is too short."""
+    return f"{one} {other}" if len(one) + len(other) < room else f"{one}\n{other}"
 
 
 def _grey(picture: np.ndarray) -> np.ndarray:
