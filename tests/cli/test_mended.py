@@ -54,6 +54,7 @@ def test_warnings_speak_of_options_as_errors_do(call, tmp_path, folder):
     told = call("fit", folder, "-o", tmp_path / "m", *WORDS, *words).stderr
 
     assert "--param max_iter" in told
+    assert "--param tol=0 asks for exactly" in told
 
 
 @pytest.mark.parametrize(

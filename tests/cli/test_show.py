@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from PIL import Image
 
 import dcadl
+from dcadl.cli.methods import method_names
 from dcadl.cli.pictures import model_picture
+from dcadl.plot.atoms import drawn_atoms
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +48,19 @@ def test_a_model_with_nothing_to_draw_is_refused(refused, tmp_path, rng):
 
 def test_what_is_no_picture_by_its_name_is_refused(refused, model):
     assert "must end in .png" in refused("show", model, "-o", "model.txt")
+
+
+@pytest.mark.parametrize("method", [name for name in method_names() if name != "conv-net"])
+def test_what_fit_advises_to_show_is_shown(call, tmp_path, folder, monkeypatch, method):
+    monkeypatch.chdir(tmp_path)
+    told = call("fit", folder, "-o", "m.safetensors", "--method", method, "--no-probabilities").stdout
+
+    advised = re.findall(r"^next: dcadl (show|info) (.*)$", told, re.MULTILINE)
+
+    assert [call(*words).exit_code for words in advised] == [0]
+
+
+def test_filters_of_a_network_are_drawn_as_pictures(rng):
+    network = SimpleNamespace(filters_=rng.standard_normal((5, 12)), grid_=SimpleNamespace(patch=(3, 4)))
+
+    np.testing.assert_array_equal(drawn_atoms(network)[2, ..., 0], network.filters_[2].reshape(3, 4))

@@ -33,7 +33,7 @@ def card(
         if data is not None:
             samples = read_for(loaded, data)
             doubt = ", which may be what it was trained on" * may_be_trained_on(loaded, samples, data)
-            measured = measure(loaded, *samples_to_judge(loaded, samples, data), f"{Path(data).name}{doubt}")
+            measured = measure(loaded, *samples_to_judge(samples), f"{Path(data).name}{doubt}")
         text = write(loaded, model.stem, size=model.stat().st_size, measured=measured, licence=licence)
         page = text if output.suffix == ".md" else as_html(text, model.stem)
         write_atomically(output, page.encode())

@@ -16,11 +16,12 @@ from dcadl.cli.read import (
     MaxPixels,
     SkipUnreadable,
     data_path,
+    may_be_trained_on,
     read_for,
     refuse_overwrites,
     samples_to_judge,
 )
-from dcadl.cli.terminal import cell, clean_exit, say
+from dcadl.cli.terminal import cell, clean_exit, note, say
 
 ROWS_SHOWN = 20
 SURE = 0.9
@@ -34,6 +35,7 @@ class Evaluation(NamedTuple):
     seconds: float  # of prediction; the median of several
     confidence: Any = None  # (n,) probability of each answer, where the model has probabilities
     right: Any = None  # (n,) whether it was right
+    seen: bool = False  # whether these may be the samples that the model was trained on
 
     @property
     def n(self) -> int:
@@ -88,6 +90,8 @@ def evaluate(
             write_figure(evaluation_picture(evaluation), plot)
         show = _json if as_json else _table
         show(evaluation)
+        if evaluation.seen:
+            note(f"{data} may be what the model was trained on: it has its name. Expect less of new samples")
 
 
 def evaluate_model(path: Path, data: str, *, skip: bool = False, limits: Limits = NO_LIMITS) -> Evaluation:
@@ -98,7 +102,8 @@ def evaluate_model(path: Path, data: str, *, skip: bool = False, limits: Limits 
     from dcadl.bench.measure import median_seconds
 
     model = load(path)
-    X, y = samples_to_judge(model, read_for(model, data, skip=skip, limits=limits), data)
+    samples = read_for(model, data, skip=skip, limits=limits)
+    seen, (X, y) = may_be_trained_on(model, samples, data), samples_to_judge(samples)
     classes = model.classes_.astype(str)
     strange = sorted(set(y) - set(classes))
     if strange:
@@ -108,9 +113,9 @@ def evaluate_model(path: Path, data: str, *, skip: bool = False, limits: Limits 
     predicted = found[0].astype(str)
     confusion = confusion_matrix(y, predicted, labels=classes)
     if not hasattr(model, "predict_proba"):
-        return Evaluation(classes, confusion, seconds)
+        return Evaluation(classes, confusion, seconds, seen=seen)
     confidence = model.predict_proba(X).max(axis=1)
-    return Evaluation(classes, confusion, seconds, confidence, predicted == y)
+    return Evaluation(classes, confusion, seconds, confidence, predicted == y, seen)
 
 
 def _rows(evaluation: Evaluation) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ def build(method: type, params: dict[str, Any]) -> Any:
 def in_options_words(model: AnyModel) -> Iterator[None]:
     """What the library says of its parameters, said of the options that were typed."""
     names = "|".join(sorted(map(re.escape, model.get_params()), key=len, reverse=True))
-    parameter = re.compile(rf"(?<![\w-])({names})(?![\w=])")
+    parameter = re.compile(rf"(?<![\w-])({names})(?!\w)")
 
     def option(found: re.Match[str]) -> str:
         return OPTIONS.get(found[1], f"--param {found[1]}")

@@ -13,6 +13,7 @@ from dcadl.atomic import replacing
 from dcadl.cli.terminal import times_text
 from dcadl.ops.interval import interval
 from dcadl.plot import AtomsDisplay, EvidenceDisplay
+from dcadl.plot.atoms import drawn_atoms
 from dcadl.plot.canvas import (
     BLOCKS,
     INK,
@@ -106,7 +107,7 @@ def overview(model: AnyModel, unlearned: Any, examples: tuple[Any, Any], confusi
 def model_picture(model: AnyModel, name: str) -> Any:
     """A fitted model on one page: atoms, structures compared, confusions of left-out images."""
     draws: list[Callable[[Any], Any]] = []
-    if hasattr(model, "atoms_"):
+    if drawn_atoms(model) is not None:
         draws.append(lambda ax: AtomsDisplay.from_estimator(model, ax=ax))
     if len(getattr(model, "candidates_", ())) > 1:
         draws.append(lambda ax: draw_candidates(ax, model.candidates_))

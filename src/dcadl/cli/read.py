@@ -203,10 +203,8 @@ def read_for(model: AnyModel, data: str, *, skip: bool = False, limits: Limits =
     return read_data(data, size=shape[:2], color=color, skip=skip, limits=limits, fewest_classes=1)
 
 
-def samples_to_judge(model: AnyModel, samples: Labelled, data: str) -> tuple[Any, Any]:
-    """What a model is measured on: the test part, where there is one; what it may have seen is said."""
-    if may_be_trained_on(model, samples, data):
-        note(f"{data} may be what the model was trained on: it has its name. Expect less of new samples")
+def samples_to_judge(samples: Labelled) -> tuple[Any, Any]:
+    """What a model is measured on: the test part, where there is one."""
     test = slice(None) if samples.parts is None else samples.parts.test
     return samples.X[test], samples.y[test]
 

@@ -81,7 +81,8 @@ def report(
         say(f"{word}: {text}")
     say(f"saved: {output} ({size_text(output.stat().st_size)})")
     pixels = samples.X.ndim > 2
-    for line in next_lines(output, judged, model.classes_, pictures=pixels or bool(features), drawn=pixels):
+    drawn = pixels and any(hasattr(model, name) for name in ("atoms_", "filters_", "confusion_"))
+    for line in next_lines(output, judged, model.classes_, pictures=pixels or bool(features), drawn=drawn):
         say(f"next: {line}")
     if judged is not None and is_behind(judged, control):
         say(f"next: dcadl compare {shlex.quote(data)}")

@@ -35,11 +35,12 @@ class AtomsDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Classifier, *, ax: Any = None) -> AtomsDisplay:
-        """Draw the atoms of a fitted estimator."""
+        """Draw the atoms of a fitted estimator, or the filters of a network."""
         check_is_fitted(estimator)
-        if not hasattr(estimator, "atoms_"):
+        atoms = drawn_atoms(estimator)
+        if atoms is None:
             raise ValueError(f"{type(estimator).__name__} has no atoms to draw.")
-        return cls(estimator.atoms_, estimator_name=type(estimator).__name__).plot(ax=ax)
+        return cls(atoms, estimator_name=type(estimator).__name__).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> AtomsDisplay:
         """Draw on `ax`, or on a figure of its own."""
@@ -75,3 +76,14 @@ class AtomsDisplay:
         size = "×".join(map(str, shape[:2]))
         name = f" of {self.estimator_name}" if self.estimator_name else ""
         set_title(self.ax_, f"The {m} atoms{name}, {size} {'pixels' if len(shape) > 1 else 'values'} each")
+
+
+def drawn_atoms(estimator: Any) -> np.ndarray | None:
+    """Atoms, or the first filters of a network as pictures; None where there are none."""
+    if hasattr(estimator, "atoms_"):
+        return np.asarray(estimator.atoms_)
+    filters = getattr(estimator, "filters_", None)
+    if filters is None or np.ndim(filters) > 2:
+        return filters
+    height, width = estimator.grid_.patch
+    return np.reshape(filters, (len(filters), height, width, -1))
