@@ -18,6 +18,7 @@ PROCESS_BYTES = 200_000_000  # Python and its libraries
 FEWEST_IN_A_CHUNK = 16  # images whose windows lie in memory at once, in each thread
 CELLS, PATCH = 84, 9  # the most that LOO-ADL chooses by itself
 USUAL_ATOMS = 32  # of methods that do not say how many
+BY_VALUES = ("DADL",)  # methods with a matrix of a sample's values squared, however few samples there are
 
 
 COMPARED, COMPARED_PIXELS = 200, 2_500  # pictures that grey and colour are compared on, and their size
@@ -155,13 +156,14 @@ def _loo_adl_bytes(n: int, shape: tuple[int, ...]) -> int:
 
 
 def _patch_bytes(model: AnyModel, n: int, shape: tuple[int, ...]) -> int:
-    """Patches, codes, and the Gram matrix of patches."""
+    """Patches, codes, atoms some times, and the Gram matrix of patches, or of values where these are fewer."""
     from dcadl.ops.patches import patch_grid
 
     params = model.get_params()
     atoms = params.get("n_atoms") if isinstance(params.get("n_atoms"), int) else USUAL_ATOMS
     grid = patch_grid(shape, params.get("patch_shape"), params.get("stride"))
-    return 4 * n * grid.p * (2 * grid.d + 3 * atoms) + 4 * 8 * grid.d**2
+    side = grid.d if type(model).__name__ in BY_VALUES else min(grid.d, n * grid.p)
+    return 4 * n * grid.p * (2 * grid.d + 3 * atoms) + 4 * 8 * (side**2 + atoms * grid.d)
 
 
 def _picture_folder(data: str) -> Path | None:
