@@ -156,7 +156,7 @@ def _loo_adl_bytes(n: int, shape: tuple[int, ...]) -> int:
 
 
 def _patch_bytes(model: AnyModel, n: int, shape: tuple[int, ...]) -> int:
-    """Patches, codes, atoms some times, and the Gram matrix of patches, or of values where these are fewer."""
+    """Patches, codes, copies of atoms, and the Gram matrix of patches, or of values where these are fewer."""
     from dcadl.ops.patches import patch_grid
 
     params = model.get_params()

@@ -78,7 +78,7 @@ class AtomsDisplay:
         set_title(self.ax_, f"The {m} atoms{name}, {size} {'pixels' if len(shape) > 1 else 'values'} each")
 
 
-def drawn_atoms(estimator: Any) -> np.ndarray | None:
+def drawn_atoms(estimator: Classifier) -> np.ndarray | None:
     """Atoms, or the first filters of a network as pictures; None where there are none."""
     if hasattr(estimator, "atoms_"):
         return np.asarray(estimator.atoms_)
