@@ -316,3 +316,55 @@ def test_scales_of_atoms_leave_the_scores_as_they_are(rng):
     W = state.W * np.tile(state.scale, 3)
     assert np.abs(state.scale - 1).max() > 0.01
     np.testing.assert_allclose(all_codes(state).reshape(24, -1) @ state.W.T, before @ W.T, atol=1e-12)
+
+
+def test_a_model_whose_ridges_leave_nothing_of_it_dies_in_peace(rng, monkeypatch):
+    """Atoms on their way to zero once came back at a scale of 1e28, and the objective rose a hundredfold."""
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: False)
+    P, Y = (x.astype(np.float32) for x in (rng.random((28, 1, 16)), np.eye(4)[np.arange(28) % 4] - 0.25))
+    problem = descent.pose(chunks_of(np, P, Y, 28), SerialWalk(), (0.08, 0.004, 23.0, 0.0))
+    state = descent.start(problem, unit_rows(rng.standard_normal((25, 16))).astype(np.float32))
+    for _ in range(30):
+        state = descent.step(problem, state)
+
+    trace = np.array(state.trace)
+    assert (np.diff(trace) <= 1e-6 * trace[:-1]).all()
+    assert not np.any(state.W)  # no code is left that a classifier could read
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["signed", "split"])
+def test_images_that_weigh_nothing_keep_finite_codes_while_atoms_die(rng, monkeypatch, split):
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: False)
+    weight = np.where(np.arange(63) % 9 == 0, 0.0, 10.0 ** rng.uniform(-2, 2, 63)).astype(np.float32)
+    P, Y = unit_rows(rng.random((63, 9, 4))), np.eye(2)[np.arange(63) % 2] - 0.5
+    chunks = chunks_of(np, P.astype(np.float32) / 3, Y.astype(np.float32), 63, weight)
+    problem = descent.pose(chunks, SerialWalk(), (7e-3, 0.08, 2e-3, 12.0), split)
+    state = descent.start(problem, unit_rows(rng.standard_normal((37, 4))).astype(np.float32))
+    for _ in range(40):
+        state = descent.step(problem, state)
+
+    assert np.isfinite(state.trace).all()
+    assert np.abs(all_codes(state)).max() < 10
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_odd_settings_descend_too(monkeypatch, seed):
+    """λ over many decades, few images, blank ones, weights of any size, either precision, both kinds of codes."""
+    rng = np.random.default_rng(seed)
+    exact, split = (bool(rng.integers(2)) for _ in range(2))
+    dtype, slack = [(np.float64, 1e-9), (np.float32, 2e-6)][rng.integers(2)]
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: exact)
+    n, p, d, m, C = rng.integers((2, 1, 1, 1, 2), (60, 6, 20, 25, 8))
+    lam1, lam2, lam3, lam4 = (float(10**x) for x in rng.uniform((-5, -3, -4, -5), (0.5, 2, 2, 2)))
+    P = unit_rows(rng.standard_normal((n, p, d))) * (rng.random((n, 1, 1)) < 0.8)
+    Y = np.eye(C)[rng.integers(0, C, n)] - 1 / C
+    weight = [None, 10 ** rng.uniform(-2, 2, n) * (rng.random(n) < 0.8)][rng.integers(2)]
+    chunks = chunks_of(np, P.astype(dtype), Y.astype(dtype), int(rng.integers(1, n + 1)), weight)
+    problem = descent.pose(chunks, SerialWalk(), (lam1, lam2, lam3, lam4), split)
+    state = descent.start(problem, unit_rows(rng.standard_normal((m, d))).astype(dtype))
+    for _ in range(15):
+        state = descent.step(problem, state)
+
+    trace = np.array(state.trace)
+    assert (np.diff(trace) <= slack * (trace[:-1] + 0.01 * trace[0])).all()
+    assert np.linalg.norm(state.Omega, axis=1).max() <= 1 + 1e-5

@@ -52,7 +52,7 @@ from dcadl.solvers.walk import Chunk, Recomputable, Walk
 SMALL_GRAM = 512  # features up to which a solution of line 10 costs less than a step towards it
 BLOCKS = 3  # of a pass: codes, classifier, atoms; `objective` has a value for each
 START_STEPS = 4  # towards a first classifier, from zero
-LEAST_SCALE = 1e-3  # an atom on its way to zero goes there by several passes, none of which overflows
+LEAST_SCALE, MOST_SCALE = 1e-3, 1e3  # of an atom in a pass: none overflows, nor grows out of its rounding
 NEWTON_STEPS = 5  # from at most 26 % below the root: 1e-2, 1e-4, 1e-8, all digits, and one more
 
 
@@ -211,10 +211,12 @@ def _rescale(problem: Problem, Omega: Array, W: Array, fit: Array, size: Array) 
     columns = xp.sum(W * W, axis=0)  # of W: patch first, then atom
     squares, per_patch = xp.vecdot(wide, wide), xp.reshape(columns, (-1, (1 + split) * Omega.shape[0]))
     a, b = fit + problem.lam4 * squares, problem.lam1 * size  # ‖ω_iX̄ − U_i‖² + λ4‖ω_i‖²,  λ1‖U_i‖₁
-    w = problem.lam3 * per_atom(xp.sum(per_patch, axis=0), split)  # λ3‖W_i‖²
+    used = xp.astype(size > 0, W.dtype)  # the columns of an atom without codes go to zero at no cost
+    w = problem.lam3 * used * per_atom(xp.sum(per_patch, axis=0), split)  # λ3‖W_i‖²
     c = best_scales(a, b, w, xp.sqrt(squares))
     scale = per_code(c, split)
-    W, Omega = W / xp.tile(scale, (per_patch.shape[0],)), xp.astype(c[:, None] * wide, Omega.dtype)
+    W = W * xp.tile(per_code(used, split) / scale, (per_patch.shape[0],))
+    Omega = xp.astype(c[:, None] * wide, Omega.dtype)
     return Omega, W, xp.astype(scale, Omega.dtype), xp.sum(0.5 * a * c**2 + b * c + 0.5 * w / c**2)
 
 
@@ -232,7 +234,7 @@ def best_scales(a: Array, b: Array, w: Array, lengths: Array) -> Array:
     c = xp.minimum((0.5 * w / a) ** 0.25, (0.5 * w / b) ** (1 / 3))
     for _ in range(NEWTON_STEPS):
         c = c - (a * c + b - w / c**3) / (a + 3 * w / c**4)
-    c = xp.minimum(xp.clip(c, min=LEAST_SCALE), 1 / xp.clip(lengths, min=least))
+    c = xp.minimum(xp.clip(c, min=LEAST_SCALE, max=MOST_SCALE), 1 / xp.clip(lengths, min=least))
     return xp.where(held, c, xp.ones_like(c))
 
 
