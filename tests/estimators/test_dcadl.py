@@ -21,6 +21,7 @@ import dcadl
 from dcadl import DCADL
 from dcadl.ops.patches import patch_table, unit_rows
 from dcadl.ops.ridge import ridge
+from dcadl.solvers import code_ridge
 
 FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 4, "tol": 0, "random_state": 0}
 
@@ -352,7 +353,17 @@ def test_passes_end_where_the_left_out_error_does_and_the_best_is_kept(digits):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         model = DCADL(**usual).fit(*digits)
-    assert model.best_iter_ <= model.n_iter_ - 9
+    assert model.best_iter_ == model.n_iter_ - code_ridge.PATIENCE
     assert model.n_dead_atoms_ == 0
     same = DCADL(**usual | {"max_iter": model.best_iter_, "tol": 0}).fit(*digits)
     np.testing.assert_array_equal(same.atoms_, model.atoms_)
+
+
+def test_passes_end_where_atoms_begin_to_die(digits):
+    usual = {"n_atoms": 40, "patch_shape": 4, "stride": 2, "normalize": "patch", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = DCADL(**usual, tol=1e-9).fit(*digits)
+    assert model.best_iter_ < model.n_iter_ < model.best_iter_ + code_ridge.PATIENCE
+    assert model.n_dead_atoms_ == 0
+    assert DCADL(**usual, tol=0, max_iter=model.n_iter_).fit(*digits).n_dead_atoms_ > 0

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
+from dcadl.ops.patches import unit_rows
 from dcadl.ops.ridge import ridge
 from dcadl.solvers import code_ridge as module
+from dcadl.solvers import descent, ridge_steps
 from dcadl.solvers.code_ridge import code_ridge, leave_one_out_error
 from dcadl.solvers.walk import Chunk, SerialWalk
 
@@ -131,9 +133,8 @@ def test_the_ridge_is_that_of_least_leave_one_out_error(rng):
 
     for lam in found.lam * 10.0 ** np.array([-1.0, -0.5, 0.5, 1.0]):
         assert fit(np, U, Y, weight, lam=lam).error > found.error
-    assert leave_one_out_error(chunks_of(np, U, Y, weight), SerialWalk(), lambda P: P, 12) == pytest.approx(
-        found.error
-    )
+    error, _ = leave_one_out_error(chunks_of(np, U, Y, weight), SerialWalk(), lambda P: P, 12)
+    assert error == pytest.approx(found.error)
 
 
 def test_the_scale_of_codes_does_not_matter(rng, way):
@@ -159,8 +160,32 @@ def test_codes_that_are_all_zero_give_no_classifier_and_no_error(xp, way):
 def test_equations_that_cannot_be_solved_are_said_to_be(rng, monkeypatch):
     monkeypatch.setattr(module, "FEW_IMAGES", 10)
     monkeypatch.setattr(module, "JUDGES", 20)
-    monkeypatch.setattr(module, "STEPS", 1)
-    monkeypatch.setattr(module, "RESTARTS", 1)
+    monkeypatch.setattr(ridge_steps, "STEPS", 1)
+    monkeypatch.setattr(ridge_steps, "RESTARTS", 1)
     U, Y, _ = images(rng)
     with pytest.warns(RuntimeWarning, match="a larger ridge"):
         fit(np, U, Y, lam=1e-6, largest=5)
+
+
+def looked_at(xp, state, problem, looks, dead):
+    """The state after so many looks, the last one at atoms of which so many are dead."""
+    Omega = np.array(fetch(state.Omega))
+    Omega[:dead] = 0.0
+    passes = (1.0,) * (descent.BLOCKS * module.EVERY * looks)
+    return module.judge_pass(problem, 1e-2, state._replace(Omega=xp.asarray(Omega), trace=passes))
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["signed", "split"])
+def test_passes_are_over_where_atoms_die_that_lived_in_the_best_one(xp, rng, split):
+    P, Y, _ = images(rng)
+    problem = descent.pose(chunks_of(xp, P, Y), SerialWalk(), (0.01, 0.5, 0.1, 0.1), split)
+    start = descent.start(problem, xp.asarray(unit_rows(rng.standard_normal((5, 4)))))
+
+    first = looked_at(xp, start, problem, 1, dead=1)
+    same = looked_at(xp, first, problem, 2, dead=1)
+    fewer = looked_at(xp, first, problem, 2, dead=0)
+    more = looked_at(xp, first, problem, 2, dead=2)
+
+    assert first.best.dead == 1
+    assert [module.settled(state) for state in (first, same, fewer, more)] == [False, False, False, True]
+    np.testing.assert_array_equal(fetch(module.best_of(more).Omega), fetch(first.Omega))

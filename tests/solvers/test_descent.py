@@ -349,7 +349,7 @@ def test_images_that_weigh_nothing_keep_finite_codes_while_atoms_die(rng, monkey
 
 @pytest.mark.parametrize("seed", range(24))
 def test_odd_settings_descend_too(monkeypatch, seed):
-    """λ over many decades, few images, blank ones, weights of any size, either precision, both kinds of codes."""
+    """λ over many decades, few images, blank ones, any weights, both precisions and kinds of codes."""
     rng = np.random.default_rng(seed)
     exact, split = (bool(rng.integers(2)) for _ in range(2))
     dtype, slack = [(np.float64, 1e-9), (np.float32, 2e-6)][rng.integers(2)]

@@ -12,7 +12,6 @@ depends on the number of images n, of features D = p·m, and on the room for a m
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -31,11 +30,10 @@ from dcadl.arrays import (
     spd_solver,
     zeros,
 )
-from dcadl.ops.codes import by_image, encode, squared_norm
-from dcadl.ops.floors import RESIDUAL, RIDGE_DAMPING
+from dcadl.ops.codes import by_image, encode
+from dcadl.ops.floors import RIDGE_DAMPING
 from dcadl.ops.patches import Grid
 from dcadl.ops.ridge import (
-    ConjugateGradient,
     Gram,
     Rows,
     add_to_diagonal,
@@ -50,19 +48,19 @@ from dcadl.ops.ridge import (
     uses_dual,
 )
 from dcadl.solvers.descent import BLOCKS, Best, Problem, State
-from dcadl.solvers.walk import Chunk, Recomputable, Walk
+from dcadl.solvers.ridge_steps import solve_by_steps
+from dcadl.solvers.walk import Chunk, Walk
 
 FEW_IMAGES = 2048  # of so many, each is left out in turn
 JUDGES = 1024  # of more, about so many are, and their codes precondition conjugate gradients
 GATHERED_BYTES = 256_000_000  # codes side by side in float64, at most
 LARGEST = 4096  # rows of a matrix that is factored: 0.8 GB with the copies that this takes
-STEPS, RESTARTS = 100, 5
 
 CANDIDATES = ("patch", "centred", "image")  # how patches may be normalised
 CHOICE_JUDGES = 640  # images left out in turn to choose between these, at most
-EVERY = 3  # passes between two looks at the error by which they end
-PATIENCE = 9  # passes after the best one, in which none was better, until we believe that none will be
-LOOK_JUDGES = 512  # images looked at, about: the error of fewer is higher, and moves in the same way
+EVERY = 2  # passes between two looks at the error by which they end
+PATIENCE = 8  # passes after the best one, in which none was better, until we believe that none will be
+LOOK_JUDGES = 512  # images looked at, about, where there are more features than this; else FEW_IMAGES
 
 Opened = AbstractContextManager[tuple[Sequence[Chunk], Walk]]
 Code = Callable[[Array], Array]  # normalised patches (b, p, d) -> codes (b, p, m)
@@ -119,10 +117,10 @@ def code_ridge(
 
 def leave_one_out_error(
     chunks: Sequence[Chunk], walk: Walk, code: Code, n_features: int, judges: int = JUDGES
-) -> float:
-    """Mean squared leave-one-out error of the ridge classifier on these codes at its best λ.
+) -> tuple[float, Array]:
+    """Mean squared leave-one-out error of the ridge classifier on these codes at its best λ; and the codes.
 
-    Of many images, about so many judges are looked at, as if there were no others. Nothing is kept of them.
+    Of many images, about so many judges are looked at, as if there were no others.
     """
     _, (n, _) = walk(_count, chunks)
     step = max(judged_images(n, n_features)[0], -(-n // judges))
@@ -130,23 +128,37 @@ def leave_one_out_error(
     with blas_threads_for(min(rows.F.shape)):
         shared = gram(rows)
         lam = search_lam(lambda lam: loss(left_out(rows, shared, lam).e, rows.total))
-        return loss(left_out(rows, shared, lam).e, rows.total)
+        return loss(left_out(rows, shared, lam).e, rows.total), rows.F
 
 
 def judge_pass(problem: Problem, tol: float, state: State) -> State:
     """The state, with the best pass so far where a look is due: its error is lower by a share of `tol`.
 
     The objective goes on falling while atoms shrink to nothing, and accuracy falls with it (docs/errata.md):
-    a lower objective is not a better classifier. So passes end by the error of the one that predicts.
+    a lower objective is not a better classifier. So passes end by the error of the one that predicts, and
+    where atoms begin to die: accuracy falls with them, and on long vectors this error does not show it.
     """
     n_iter, best = len(state.trace) // BLOCKS, state.best
     if tol == 0 or n_iter % EVERY:
         return state
-    code = partial(encode, state.Omega, problem.lam1, problem.split)
-    error = leave_one_out_error(problem.chunks, problem.walk, code, state.W.shape[1], LOOK_JUDGES)
-    if best is None or error < (1 - tol) * best.error:
-        return state._replace(best=Best(state.Omega, state.W, n_iter, error))
-    return state
+    code, D = partial(encode, state.Omega, problem.lam1, problem.split), state.W.shape[1]
+    error, F = leave_one_out_error(problem.chunks, problem.walk, code, D, judges_of_passes(D))
+    dead = silent_atoms(F, state.Omega.shape[0])
+    if best is None or (dead <= best.dead and error < (1 - tol) * best.error):
+        return state._replace(best=Best(state.Omega, state.W, n_iter, error, dead))
+    return state._replace(best=best._replace(last=dead > best.dead))
+
+
+def judges_of_passes(n_features: int) -> int:
+    """About how many images a look takes: where features are few, more cost little."""
+    return FEW_IMAGES if n_features <= LOOK_JUDGES else LOOK_JUDGES
+
+
+def silent_atoms(F: Array, m: int) -> int:
+    """How many of m atoms have no code in any row; columns are ordered by patch, then sign, then atom."""
+    xp = array_namespace(F)
+    answers = xp.any(xp.reshape(xp.any(F != 0, axis=0), (-1, m)), axis=0)
+    return m - int(xp.sum(xp.astype(answers, xp.int64)))
 
 
 def candidates(normalize: str | None, grid: Grid) -> tuple[str | None, ...]:
@@ -169,13 +181,14 @@ def chosen_normalisation(
     errors = {}
     for how in candidates(normalize, grid):
         with opened(how) as (chunks, walk):
-            errors[how] = leave_one_out_error(chunks, walk, code, grid.p * width, CHOICE_JUDGES)
+            errors[how], _ = leave_one_out_error(chunks, walk, code, grid.p * width, CHOICE_JUDGES)
     return min(errors, key=errors.__getitem__)
 
 
 def settled(state: State) -> bool:
-    """Whether the best pass lies long enough behind."""
-    return state.best is not None and len(state.trace) // BLOCKS - state.best.n_iter >= PATIENCE
+    """Whether the best pass lies long enough behind, or atoms have died since."""
+    n_iter, best = len(state.trace) // BLOCKS, state.best
+    return best is not None and (best.last or n_iter - best.n_iter >= PATIENCE)
 
 
 def best_of(state: State) -> State:
@@ -282,46 +295,14 @@ def _summed_gram(chunks: Sequence[Chunk], walk: Walk, code: Code, total: float) 
     return Gram(G / tau, FY, tau)
 
 
-# --- conjugate gradients ------------------------------------------------------------------------------
-#
-# (ŨŨᵀ + λI)Wᵀ = ŨYᵀ, preconditioned by the judged images as if they stood for all: their own ŨŨᵀ, as many
-# times as there are more images than they. Forty steps are usual; the preconditioner of the passes takes
-# hundreds.
-
-
 def _iterated(
     chunks: Sequence[Chunk], walk: Walk, code: Code, judged: _Judged, own: Gram, lam: float, total: float
 ) -> CodeRidge:
-    codes, (FY,) = walk(partial(_kept_codes, code), chunks)
+    """The classifier by conjugate gradients, from that of the judged images and preconditioned by them."""
     rows, share = judged.rows, judged.rows.total / total
-    xp = array_namespace(FY)
     form = left_out(rows, own, max(lam / float(own.tau), RIDGE_DAMPING))
-    precondition = _preconditioner(rows, own, lam, share)
-
-    def product(D: Array) -> Array:
-        _, (image,) = walk(partial(_code_image, D), chunks, codes)
-        return image + lam * D
-
-    W, wanted = coefficients(rows, own, form), RESIDUAL * float(xp.sqrt(squared_norm(FY)))
-    for _ in range(RESTARTS):
-        residual = FY - product(W)
-        length = float(xp.sqrt(squared_norm(residual)))
-        if length <= wanted:
-            break
-        solution = ConjugateGradient(W, residual, precondition)
-        for _ in range(STEPS):
-            D = solution.directions()
-            solution.move(D, product(D))
-            if float(xp.sqrt(squared_norm(solution.residual))) <= 0.5 * wanted:
-                break
-        W = solution.X
-    else:
-        warnings.warn(
-            f"The classifier solves its equations to {length / wanted * RESIDUAL:.0e} only; a larger ridge "
-            "makes them easier.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    begin, precondition = coefficients(rows, own, form), _preconditioner(rows, own, lam, share)
+    W = solve_by_steps(chunks, walk, code, begin, lam, precondition)
     return _said(judged, W.T, lam, form.e)
 
 
@@ -331,18 +312,3 @@ def _preconditioner(rows: Rows, own: Gram, lam: float, share: float) -> Callable
         return spd_solver(add_to_diagonal(own.K * (own.tau / share), lam))
     inverse = spd_solver(add_to_diagonal(own.K * own.tau, lam * share))
     return lambda R: (R - rows.F.T @ inverse(rows.F @ R)) / lam
-
-
-def _kept_codes(code: Code, chunk: Chunk) -> tuple[Recomputable, tuple[Array]]:
-    def compute() -> Array:
-        return code(chunk.patches())
-
-    U, Y, s = compute(), as_float64(chunk.Y), chunk.weight
-    heavy = Y if s is None else Y * as_float64(s)[:, None]
-    return Recomputable(U, compute), (as_float64(by_image(U)).T @ heavy,)
-
-
-def _code_image(D: Array, chunk: Chunk, U: Array) -> tuple[None, tuple[Any]]:
-    rows, s = as_float64(by_image(U)), chunk.weight
-    responses = rows @ D
-    return None, (rows.T @ (responses if s is None else responses * as_float64(s)[:, None]),)

@@ -87,6 +87,8 @@ class Best(NamedTuple):
     W: Array
     n_iter: int
     error: float  # leave-one-out error of the classifier on its codes
+    dead: int = 0  # atoms that none of the images looked at answers to
+    last: bool = False  # whether more were dead in a pass after it
 
 
 class State(NamedTuple):

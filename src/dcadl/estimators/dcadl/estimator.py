@@ -87,9 +87,9 @@ class DCADL(PatchClassifier):
     max_iter : int, default=50
         Most passes over the data.
     tol : float, default=1e-2
-        Stop where the leave-one-out error of the classifier (on about 500 images, every third pass) has not
-        fallen by this share in nine passes, and keep the best pass: a lower objective is not a better
-        classifier. 0: exactly max_iter passes, of which the last is kept.
+        Stop where the leave-one-out error of the classifier (every second pass, on 500 to 2000 images) has
+        not fallen by this share in eight passes, or atoms begin to die, and keep the best pass: a lower
+        objective is not a better classifier. 0: exactly max_iter passes, of which the last is kept.
     refit : bool, default=True
         After the last pass, fit the classifier once more, to the codes that predictions see. The codes of
         the passes have seen their labels, which those of a new image have not. It is solved exactly, or
