@@ -4,11 +4,12 @@
 
 Two folds of the training part of the first split are fitted, pass by pass, and the third is judged on; each
 repeat deals the folds anew. After each pass: the leave-one-out error that may end the fit, the atoms that
-have died, and the accuracy of the classifier that predictions would use. From these curves every rule (a look
-every so many passes, patience, tol, whether dying atoms end the passes) says which pass it keeps. The table has
-how many points its accuracy lies below that of the best number of passes for all folds of the data set, and
-the passes it makes. That best is lucky, too: the last row but one has how far below it the best number for all
-other folds lies in each fold, the last one how far above it the best pass of each fold by itself.
+have died, and the accuracy of the classifier that predictions would use. From these curves every rule (a
+look every so many passes, patience, tol, whether dying atoms end the passes) says which pass it keeps. The
+table has how many points its accuracy lies below that of the best number of passes for all folds of the data
+set, and the passes it makes. That best is lucky, too: the last row but one has how far below it the best
+number for all other folds lies in each fold, the last one how far above it the best pass of each fold by
+itself.
 """
 
 from __future__ import annotations
