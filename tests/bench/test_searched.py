@@ -86,3 +86,11 @@ def test_all_pca_atoms_without_a_threshold_are_ridge_on_the_patches(digits, norm
     found = PCAAtoms(n_atoms=16, lam1=0.0, **how).fit(X[:500], y[:500]).predict(X[500:])
 
     assert np.mean(control == found) > 0.995
+
+
+def test_a_few_samples_more_than_are_searched_on_are_no_reason_to_fail(digits, monkeypatch):
+    """What is left out of a search cannot be stratified where it is less than a sample of each class."""
+    monkeypatch.setattr(searched, "SEARCH_SAMPLES", 195)
+    X, y = digits
+
+    assert KernelRidge(random_state=0).fit(X[:200], y[:200]).score(X[200:400], y[200:400]) > 0.8

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 
 FOLDS = 3
-SEARCH_SAMPLES = 3000  # the grid is searched on at most so many; the winner is fitted to all
+SEARCH_SAMPLES = 3000  # the grid is searched on about so many at most; the winner is fitted to all
 
 
 class SearchedClassifier(ClassifierMixin, BaseEstimator):
@@ -59,7 +59,7 @@ class SearchedClassifier(ClassifierMixin, BaseEstimator):
 
     def _few(self, y: Any) -> Any:
         every = np.arange(len(y))
-        if len(y) <= SEARCH_SAMPLES:
+        if len(y) - SEARCH_SAMPLES < len(np.unique(y)):  # what is left out must have a sample of each class
             return every
         few, _ = train_test_split(
             every, train_size=SEARCH_SAMPLES, stratify=y, random_state=self.random_state
