@@ -190,6 +190,14 @@ def _check_worth(sentence, summaries):
         assert float(text) == pytest.approx(gap, abs=0.0501)
 
 
+def _check_ahead(sentence, summaries):
+    titles = {"RandomAtoms": "Random atoms", "PCAAtoms": "PCA atoms", "PatchRidge": "Patch ridge"}
+    for label, title in titles.items():
+        gaps = _gaps(summaries, "DCADL", label).values()
+        ahead = sum(gap < 0 for gap in gaps)
+        assert (f"{title} on {ahead} of {len(gaps)} data sets" in sentence) is (ahead > 0)
+
+
 def _check_few_images(sentence, summaries):
     who = r"(.+?) errs in ([\d.]+) % and (.+?), the next method, in ([\d.]+) %"
     found = re.findall(rf"ith (\d+) images of each class on (.+?), {who}", sentence)
@@ -219,6 +227,7 @@ def _check_speed(sentence, summaries):
 CHECKS = {
     " has the highest mean on ": _check_winners,
     "'s learned atoms are worth ": _check_worth,
+    "Ahead of DCADL without learning": _check_ahead,
     " images of each class on ": _check_few_images,
     "Fastest to classify an image": _check_speed,
 }

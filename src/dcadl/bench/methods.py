@@ -41,8 +41,9 @@ METHODS = {
     "LCKSVD": Method(
         "published",
         "LC-KSVD",
-        differs="the weights of its release (16 and 4) suit the release's features and drown pixels of unit "
-        "length: 0.001 and 0.01 here, or what tuning chose; twenty passes on Extended YaleB instead of fifty",
+        differs="the weights of its release for faces (16 and 4) suit its features and drown pixels of unit "
+        "length: 0.001 and 0.01 on pixels; 1e-6 and 1e-6, its own for Caltech101, on both feature sets; "
+        "or what tuning chose; twenty passes on Extended YaleB instead of fifty",
     ),
     "SADL": Method(
         "published",

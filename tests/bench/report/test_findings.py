@@ -116,3 +116,15 @@ def test_a_curve_of_few_seeds_gives_no_finding():
     few = [[r for r in each if r["seed"] < 4] for each in found]
 
     assert not any("images of each class" in said for said in _said(*few))
+
+
+def test_controls_that_are_ahead_of_learned_atoms_are_counted():
+    said = _said(
+        _records("digits", DCADL=0.95, PCAAtoms=0.96, PatchRidge=0.97),
+        _records("scene15", DCADL=0.7, PCAAtoms=0.6, PatchRidge=0.8),
+    )
+
+    assert (
+        "Ahead of DCADL without learning an atom: PCA atoms on 1 of 2 data sets and "
+        "Patch ridge on 2 of 2 data sets."
+    ) in said

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dcadl.bench.methods import METHODS, method
+from dcadl.bench.methods import METHODS, method, row_title
 from dcadl.bench.report.summary import LEAST_CANDIDATES, LEAST_SEEDS, LEVEL, DatasetSummary, Row
 from dcadl.bench.settings import dataset_config
 
 NOTHING = "–"
+BY_PAPER = "DCADL-paper"
 LEGEND = f"""Accuracy: mean ± standard deviation over n random splits, the same for every method. Bold: the
 best mean, and those within one standard error of the paired difference to it. Rows of fewer than
 {LEAST_SEEDS} splits stand apart and are not ranked. The difference to the reference is paired, split by
@@ -109,10 +110,22 @@ def footnotes(summary: DatasetSummary) -> list[str]:
         notes.append(
             f"§ Ran on another processor than {method(summary.reference).title}: times are not compared."
         )
+    if any(row.label.startswith(BY_PAPER) for row in summary.rows):
+        notes.append(f"{BY_PAPER}: λ3/λ2 in line 10, as printed; the authors' release has λ3.")
+    if missing := not_run(summary):
+        notes.append(f"Not run here: {', '.join(missing)}.")
     notes += [f"† {r['name']}: {r['fact']}." for r in dataset_config(summary.name)["results"] if "fact" in r]
     present = dict.fromkeys(row.method for row in summary.rows)
     differing = [METHODS[name] for name in present if name in METHODS and METHODS[name].differs]
     return notes + [f"{found.title} differs from its paper: {found.differs}." for found in differing]
+
+
+def not_run(summary: DatasetSummary) -> list[str]:
+    """Rows of the configuration that have no record."""
+    known, here = dataset_config(summary.name)["settings"], {row.label for row in summary.rows}
+    return [
+        row_title(label, entry.get("method", label)) for label, entry in known.items() if label not in here
+    ]
 
 
 def _columns(summary: DatasetSummary) -> list[Column]:

@@ -24,6 +24,7 @@ def findings(summaries: list[DatasetSummary]) -> list[str]:
             ranked, "LOO-ADL", [(label, f"{label}-unlearned", UNLEARNED[label]) for label in UNLEARNED]
         ),
         _worth_of_learning(ranked, "DCADL", [("DCADL", label, method(label).title) for label in CONTROLS]),
+        _ahead_of_us(ranked),
         _few_images(ranked),
         _speed(ranked),
     ]
@@ -54,6 +55,17 @@ def _worth_of_learning(summaries: list[DatasetSummary], name: str, pairs: list[t
         if gaps:
             parts.append(f"{_range(gaps)} over {words}")
     return f"{name}'s learned atoms are worth {_listed(parts)}." if parts else ""
+
+
+def _ahead_of_us(summaries: list[DatasetSummary]) -> str:
+    """On how many data sets a control of DCADL, which learns nothing, has the higher mean."""
+    parts = []
+    for label in CONTROLS:
+        found = [_gap(summary.row("DCADL"), summary.row(label)) for summary in summaries]
+        gaps = [gap for gap in found if gap is not None]
+        if ahead := sum(gap < 0 for gap in gaps):
+            parts.append(f"{method(label).title} on {ahead} of {len(gaps)} data sets")
+    return f"Ahead of DCADL without learning an atom: {_listed(parts)}." if parts else ""
 
 
 def _few_images(summaries: list[DatasetSummary]) -> str:

@@ -43,6 +43,6 @@ def _line(name: str, label: str, seeds: list[dict[str, Any]], chosen: list[dict[
     given = sum(how["budget_s"] for how in seeds) / 60
     taken = sum(how["spent_s"] for how in seeds) / 60
     span = "–" if not made else str(made[0]) if min(made) == max(made) else f"{min(made)}–{max(made)}"
-    minutes = [f"{given:.0f}", f"{taken:.1f}"]
+    minutes = [f"{given:.0f}" if given else "as needed", f"{taken:.1f}"]
     found = str(others) if made else "–"
     return [known["title"], label, f"{len(made)} of {len(seeds)}", span, *minutes, found]
