@@ -22,3 +22,16 @@ def test_first_atoms_are_made_without_all_windows_in_memory():
     tracemalloc.stop()
 
     assert peak < all_windows
+
+
+def test_windows_as_they_are_leave_faint_images_features_and_tell_the_middle_one():
+    """Half of the thresholds lie low, the other half anywhere among the responses."""
+    rng = np.random.RandomState(0)
+    images = [rng.uniform(1, 3, size=(40, 64)).astype(np.float32)]
+
+    transform, atoms = first_look(images, patch_grid((8, 8), 1, 1), None, 8, rng)
+
+    responses = np.abs(images[0].reshape(-1, 1) * transform.whitener @ atoms.Omega.T)
+    below = (responses < atoms.t).mean(axis=0)
+    assert (below == 0).sum() == 4
+    assert ((below > 0.05) & (below < 0.95)).sum() >= 3

@@ -64,7 +64,7 @@ class Candidate(NamedTuple):
     normalize: str | None
     pool: tuple[int, ...]
     loss: float  # log loss of left-out scores
-    accuracy: float  # share of samples that are right when they are left out
+    accuracy: float  # weighted share of samples that are right when they are left out
     n_images: int
 
 
@@ -116,14 +116,17 @@ def first_look(
 
 
 def _spread_thresholds(R: np.ndarray) -> np.ndarray:
-    """Another quantile of its responses R (n, m) for each atom: to windows as they are, atoms respond alike.
+    """Thresholds of atoms that respond alike, R (n, m): for every second one another quantile of its responses.
 
     One threshold below all responses would leave them linear in brightness, and a class of middle brightness
-    between two others cannot be told apart by ridge regression on a line.
+    between two others cannot be told apart by ridge regression on a line. The other atoms keep theirs low:
+    images fainter than any of these would else have no features at all.
     """
     m = R.shape[1]
     levels = (np.arange(m) + 0.5) / m
-    return np.maximum(np.sort(R, axis=0)[(levels * len(R)).astype(int), np.arange(m)], THRESHOLD)
+    found = np.maximum(np.sort(R, axis=0)[(levels * len(R)).astype(int), np.arange(m)], THRESHOLD)
+    found[::2] = THRESHOLD
+    return found
 
 
 def _some_windows(X: Array, grid: Grid, how: str | None, rng: np.random.RandomState) -> np.ndarray:
@@ -214,7 +217,7 @@ def _level_grams(F: Array, labels: Labels, union: Pyramid, m: int) -> dict[int, 
 
 
 def _judge(grams: dict[int, Any], pool: tuple[int, ...], labels: Labels) -> tuple[float, float]:
-    """The least log loss of left-out scores at a few λ, and the share of samples that are then right."""
+    """The least log loss of left-out scores at a few λ, and the weighted share that is then right."""
     xp = array_namespace(labels.Y)
     K = sum(grams[level] for level in pool)
     tau = xp.linalg.trace(K) / labels.total
@@ -224,4 +227,4 @@ def _judge(grams: dict[int, Any], pool: tuple[int, ...], labels: Labels) -> tupl
     looks = [labels.left_out(dual(K, labels.Y, v, lam).e) for lam in LAMS]
     losses = [least_log_loss(scores, numbers, weight)[1] for scores in looks]
     best = looks[int(np.argmin(losses))]
-    return min(losses), float(np.mean(best.argmax(axis=1) == numbers))
+    return min(losses), float(np.average(best.argmax(axis=1) == numbers, weights=weight))
