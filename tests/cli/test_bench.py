@@ -57,6 +57,27 @@ def _all_end(group):
     return False
 
 
+# the command as it is, but it waits once two records are written, so that the signal meets it there
+STOPPED = """
+import sys
+from threading import Event
+from dcadl.bench import records
+from dcadl.cli import app
+
+append, written = records.append, []
+
+def waiting(path, record):
+    append(path, record)
+    written.append(record)
+    if len(written) == 2:
+        print("here", flush=True)
+        Event().wait()
+
+records.append = waiting
+app(sys.argv[1:])
+"""
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_a_stopped_benchmark_goes_on_with_nothing_lost_or_run_twice(tmp_path, stop, jobs):
@@ -64,15 +85,16 @@ def test_a_stopped_benchmark_goes_on_with_nothing_lost_or_run_twice(tmp_path, st
     words = ["bench", "digits", "-m", "DCADL", "-m", "PatchRidge", "--repeats", 4, "--threads", 1, "-o", path]
     words += ["--jobs", jobs]
     process = subprocess.Popen(
-        [*COMMAND, *map(str, words)],
+        [sys.executable, "-c", STOPPED, *map(str, words)],
         env=ONE_THREAD,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        text=True,
         start_new_session=True,
     )
-    _until(lambda: _lines(path) >= 2, process)
+    assert "here\n" in process.stdout
     process.send_signal(stop)
-    process.wait()
+    process.communicate()
     before = path.read_bytes()
     assert _all_end(process.pid)
 
@@ -80,7 +102,7 @@ def test_a_stopped_benchmark_goes_on_with_nothing_lost_or_run_twice(tmp_path, st
 
     found = records.read(path)
     keys = [(r["label"], r["seed"]) for r in found]
-    assert 2 <= before.count(b"\n") < 8
+    assert before.count(b"\n") == 2
     assert again.returncode == 0, again.stderr
     assert sorted(keys) == sorted((label, seed) for label in ("DCADL", "PatchRidge") for seed in range(4))
     assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
@@ -180,7 +202,7 @@ def test_ctrl_c_while_processes_start_is_one_line(tmp_path):
         text=True,
         start_new_session=True,
     )
-    time.sleep(1.8)  # about when the server of its processes imports the library
+    _until(lambda: _size(process.pid) > 1, process)  # the server of its processes imports the library
     os.killpg(process.pid, signal.SIGINT)
     _, told = process.communicate(timeout=120)
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from multiprocessing import forkserver, get_all_start_methods, get_context, parent_process
+from multiprocessing import forkserver, get_all_start_methods, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -87,14 +87,16 @@ class Workers:
 
 
 def _start_server() -> None:
-    """Deaf to Ctrl-C from its first moment, as what is started with the signal ignored stays."""
-    if threading.current_thread() is not threading.main_thread():
-        return  # only there can signals be set; it starts with the first process then
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Deaf to Ctrl-C from its first moment, as what is started with the signal blocked stays.
+
+    Blocked, not ignored: a Ctrl-C of this moment reaches us when it is over.
+    """
+    resource_tracker.ensure_running()  # first: its start ends with the signal unblocked
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
     finally:
-        signal.signal(signal.SIGINT, heard)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
