@@ -101,6 +101,19 @@ def test_data_on_disk_and_dask_arrays_are_predicted_like_data_in_memory(
         )
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "tol" in small(name).get_params()])
+@pytest.mark.filterwarnings("ignore")
+def test_a_tolerance_of_zero_makes_exactly_as_many_passes_as_were_asked_for(name):
+    """So many that the objective has long settled, and rises and falls by rounding."""
+    rng, y = np.random.default_rng(0), np.arange(40) % 4
+    X = rng.random((4, 8, 8))[y] + 0.1 * rng.random((40, 8, 8))
+
+    model = small(name).set_params(max_iter=150, tol=0).fit(X, y)
+
+    assert model.n_iter_ == 150
+    assert np.isfinite(model.objective_).all()
+
+
 @every_method
 def test_a_tensor_is_predicted_like_an_array(fitted, digits, name):
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'dcadl[torch]'")

@@ -189,7 +189,7 @@ def test_a_classifier_step_lowers_the_ridge_objective_under_any_preconditioner(x
         return 0.5 * LAMS[1] * ((Y - rows @ W.T) ** 2).sum() + 0.5 * LAMS[2] * (W**2).sum()
 
     residual = LAMS[1] * rows.T @ (Y - rows @ W.T) - LAMS[2] * W.T
-    found = descent._lower_classifier(
+    found = descent._fit_classifier(
         problem, [xp.asarray(U)], xp.asarray(W), xp.asarray(residual), odd, 1, STEP_DAMPING
     )[0]
 
@@ -209,6 +209,39 @@ def test_the_first_classifier_is_most_of_the_way_to_the_best(monkeypatch):
     assert value(state.W) - best < 0.1 * (value(0 * state.W) - best)
 
 
+def test_a_system_is_solved_only_where_that_costs_no_more_than_a_step():
+    """Its matrix takes p·m products an image for each of p·m features, a step two for each of C classes."""
+    assert descent.solved_exactly(512, 10)
+    assert descent.solved_exactly(800, 200)
+    assert not descent.solved_exactly(1000, 10)
+    assert not descent.solved_exactly(2000, 200)
+
+
+def test_the_first_classifier_does_not_amplify_rounding(monkeypatch):
+    monkeypatch.setattr(descent, "solved_exactly", lambda *shape: False)
+    (_, small), (_, large) = (faces_like(np.random.default_rng(0), t) for t in (np.float32, np.float64))
+    # 1 to 2e-5 here; with a damping of 1e-6 it is 2 to 5e-4
+    assert np.linalg.norm(small.W - large.W) < 6e-5 * np.linalg.norm(large.W)
+
+
+def test_what_atoms_leave_of_codes_that_they_give_exactly_is_rounding_and_not_less(rng):
+    """It is a difference of sums over all patches: where it ought to be zero it may be negative."""
+    P = unit_rows(rng.standard_normal((200, 4, 6))).astype(np.float32)
+    before, after = (0.5 * unit_rows(rng.standard_normal((9, 6))).astype(np.float32) for _ in range(2))
+    problem = descent.pose(
+        chunks_of(np, P, np.eye(2)[np.arange(200) % 2], 200), SerialWalk(), (0.0, 0.5, 0.1, 0.0)
+    )
+    gap = (P @ (after - before).T).reshape(-1, 9)
+    fit = (gap.astype(np.float64) ** 2).sum(axis=0)
+
+    Omega, left = descent._fit_atoms(problem, before, gap.T @ P.reshape(-1, 6), fit)
+
+    np.testing.assert_allclose(Omega, after, atol=1e-5)
+    rounding = left / (np.finfo(np.float32).eps * fit)
+    assert (rounding > 30).all()
+    assert (rounding < 100).all()
+
+
 def test_a_preconditioner_without_a_ridge_is_bounded(xp, rng):
     """Codes that leave directions empty, and λ3 = 0: nothing grows beyond a million times the others."""
     A = rng.standard_normal((5, 3))
@@ -226,7 +259,7 @@ def test_without_a_ridge_the_classifier_is_least_squares(rng):
     problem = descent.Problem(chunks_of(np, U, Y, 200), SerialWalk(), 0.0, 0.5, 0.0, 0.1, False, None, None)
     target = 0.5 * U.reshape(200, -1).T @ Y
 
-    W, _ = descent._lower_classifier(problem, [U], np.zeros((3, 6)), target, None, 1, 0.0)
+    W, _ = descent._fit_classifier(problem, [U], np.zeros((3, 6)), target, None, 1, 0.0)
 
     exact = np.linalg.lstsq(U.reshape(200, -1), Y, rcond=None)[0].T
     np.testing.assert_allclose(W * scale, exact * scale, atol=1e-6 * np.abs(exact * scale).max())
@@ -238,7 +271,7 @@ def test_without_a_ridge_a_classifier_of_dependent_codes_stays_small(rng):
     problem = descent.Problem(chunks_of(np, U, Y, 50), SerialWalk(), 0.0, 1.0, 0.0, 0.1, False, None, None)
 
     target = U.reshape(50, -1).T @ Y
-    W, _ = descent._lower_classifier(problem, [U], np.zeros((2, 8)), target, None, 1, 0.0)
+    W, _ = descent._fit_classifier(problem, [U], np.zeros((2, 8)), target, None, 1, 0.0)
 
     least = np.linalg.lstsq(U.reshape(50, -1), Y, rcond=1e-10)[0].T
     assert np.linalg.norm(W) < 2 * np.linalg.norm(least)

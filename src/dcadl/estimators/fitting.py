@@ -48,8 +48,7 @@ def fitting(fit: Callable[Concatenate[Model, P], Model]) -> Callable[Concatenate
                 warn_if_blind(fitted, *args, *kwargs.values())
                 return fitted
         except BaseException as error:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            self.__dict__ = before  # at once: a second interruption finds no half of it
             if isinstance(error, np.linalg.LinAlgError):
                 raise ValueError(
                     f"{type(self).__name__} met a matrix that it could not factor ({error}). "

@@ -122,7 +122,7 @@ def start(problem: Problem, Omega: Array) -> State:
         _, (S, T) = problem.walk(_marginals, problem.chunks, codes)
         preconditioner = kronecker_preconditioner(S, T, problem.lam2, problem.lam3)
     W = zeros((target.shape[1], target.shape[0]), like=target)
-    W, _ = _lower_classifier(problem, codes, W, target, preconditioner, START_STEPS, START_DAMPING)
+    W, _ = _fit_classifier(problem, codes, W, target, preconditioner, START_STEPS, START_DAMPING)
     numbers = PassNumbers(smoothness=float(smoothness(W, problem.lam2)))
     scale = array_namespace(Omega).ones_like(per_code(Omega[:, 0], problem.split))
     return State(Omega, W, scale, codes, (Omega, W), 0.0, (), numbers, preconditioner)
@@ -167,17 +167,14 @@ def _pass(
     """New atoms, classifier, scales, both further on, pass numbers and codes: nothing is asked of arrays."""
     xp, (_, _, lam1, lam2, lam3, lam4, split, *_) = array_namespace(Omega), problem
     move = CodeStep(W, lam1, lam2, schedule, Omega.dtype, split)
-    new_codes, sums = problem.walk(  # lines 4-8
-        partial(_visit, move, Omega, scale, split), problem.chunks, codes
-    )
+    visit = partial(_visit, move, Omega, scale, split)
+    new_codes, sums = problem.walk(visit, problem.chunks, codes)  # lines 4-8
     fit, size, label, rejected, n, classifier_descent, atom_residual = sums
 
     residual = lam2 * classifier_descent - lam3 * W.T
     with problem.walk.aside() as wait_for_atoms:
         new_Omega, new_fit = _fit_atoms(problem, Omega, atom_residual, per_atom(fit, split))  # lines 12-13
-    new_W, left = _lower_classifier(
-        problem, new_codes, W, residual, preconditioner, 1, STEP_DAMPING
-    )  # line 10
+    new_W, left = _fit_classifier(problem, new_codes, W, residual, preconditioner, 1, STEP_DAMPING)  # line 10
     wait_for_atoms()
     rest = 0.5 * xp.sum(fit) + lam1 * xp.sum(size) + 0.5 * lam4 * squared_norm(Omega)
     after_codes = rest + label + 0.5 * lam3 * squared_norm(W)
@@ -295,7 +292,7 @@ def solved_exactly(n_features: int, n_classes: int) -> bool:
     return n_features <= max(SMALL_GRAM, 4 * n_classes)
 
 
-def _lower_classifier(
+def _fit_classifier(
     problem: Problem,
     codes: Sequence[Any],
     W: Array,

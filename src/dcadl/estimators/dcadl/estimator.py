@@ -154,8 +154,8 @@ class DCADL(PatchClassifier):
 
     def __init__(
         self,
-        n_atoms: int = 50,
-        patch_shape: Any = "auto",
+        n_atoms: int = 50,  # m of the paper
+        patch_shape: Any = "auto",  # s × s there
         stride: Any = None,
         image_shape: Any = None,
         normalize: str | None = "auto",
@@ -239,7 +239,6 @@ class DCADL(PatchClassifier):
             last = code_ridge.best_of(result.state)
             found = self._refitted(problem, last, data.largest) if self.refit else None
         self._keep(data, last, found)
-        self.objective_ = np.asarray(last.trace)
         self.n_iter_, self.best_iter_ = result.n_iter, last.best.n_iter if last.best else result.n_iter
         if self.tol > 0 and result.n_iter == self.max_iter and not code_ridge.settled(last):
             warn_of_better_passes(self.max_iter)
@@ -299,6 +298,7 @@ class DCADL(PatchClassifier):
         self.atoms_ = fitted_array(Omega).reshape(-1, *atom_shape(data.grid, data.image_shape))
         W = state.W if found is None else found.W
         self.coef_ = fitted_array(from_contrasts(fetch(W).T).T, data.dtype)
+        self.objective_ = np.asarray(state.trace)
         if found is not None:
             self.refit_lam_ = found.lam
             self.temperature_ = code_ridge.temperature_left_out(found, data.intercept)
