@@ -37,6 +37,15 @@ def test_shapes_are_known_before_anything_is_computed(name, form):
         assert maps.shape[1:] == after
 
 
+def test_atoms_behind_a_whitening_have_length_one():
+    """They act on what whitening leaves: nothing of the mean, by whose rounding they could be any length."""
+    bank = operations_of(case("loo-whitened").model).operations[1]
+
+    np.testing.assert_allclose(
+        np.linalg.norm(bank.filters.reshape(len(bank.filters), -1), axis=1), 1, atol=1e-5
+    )
+
+
 def test_a_scale_multiplies_the_pixels_first():
     model, real, _ = case("dcadl-raw")
 

@@ -153,6 +153,17 @@ def test_an_image_that_rejects_the_closed_form_does_not_lose_the_pass(xp, rng):
     assert (values(found.U, A, Y, W, 1.0, 1.0) < before).sum() > n // 2
 
 
+def test_the_steps_of_a_pass_leave_little_of_the_gap_to_the_best_codes(xp, rng):
+    """Less than two thousandths here; one step leaves an eighth."""
+    U, A, Y, W = block(rng)
+    best = values(moved(np, U, A, Y, W, 0.1, 0.5, CodeSchedule(False, 400, True)).U, A, Y, W, 0.1, 0.5)
+    schedule = schedule_codes(float(smoothness(W, 0.5)), 1.0)
+
+    left = values(moved(xp, U, A, Y, W, 0.1, 0.5, schedule).U, A, Y, W, 0.1, 0.5) - best
+
+    assert left.sum() < 0.005 * (values(U, A, Y, W, 0.1, 0.5) - best).sum()
+
+
 def test_the_schedule_follows_the_images_that_refuse():
     assert schedule_codes(2.0, 0.0) == CLOSED_FORM
     assert schedule_codes(2.0, 0.2) == CodeSchedule(True, STEPS, True)

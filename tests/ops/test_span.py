@@ -25,6 +25,13 @@ def test_rows_that_depend_on_each_other_span_less(rng):
     np.testing.assert_allclose(Z @ Q.T, rows, atol=1e-9)
 
 
+def test_a_direction_a_thousand_times_fainter_than_the_others_counts(rng):
+    faint = np.geomspace(1, 1e-3, 12)[:, None] * np.linalg.qr(rng.standard_normal((50, 12)))[0].T
+    Z, Q = span_of(faint)
+    assert Z.shape == (12, 12)
+    np.testing.assert_allclose(Z @ Q.T, faint, atol=1e-9)
+
+
 def test_rows_of_zeros_have_coordinates_of_zero():
     Z, Q = span_of(np.zeros((3, 8)))
     assert np.isfinite(Q).all()

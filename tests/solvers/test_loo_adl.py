@@ -102,3 +102,39 @@ def test_chunks_do_not_matter(rng):
 
     assert one.trace[0] == pytest.approx(three.trace[0], rel=1e-12)
     np.testing.assert_allclose(one.gradient, three.gradient, atol=1e-12)
+
+
+@HOWS
+def test_the_first_step_turns_atoms_by_a_few_degrees_and_is_taken(rng, how):
+    """The length of a gradient says nothing of how far it holds."""
+    problem, atoms = make(np, rng, how)
+
+    state = loo_adl.step(problem, loo_adl.start(problem, atoms))
+
+    turned = np.linalg.norm(loo_adl.atoms_of(problem, state).Omega - atoms.Omega, axis=1)
+    assert 0.02 < turned.max() < 0.25
+
+
+@HOWS
+def test_most_steps_are_taken_as_they_come(rng, how, monkeypatch):
+    """A step that is tried at half its length costs another look at all images."""
+    problem, atoms = make(np, rng, how)
+    state, looks = loo_adl.start(problem, atoms), []
+    look = loo_adl._loss_and_gradient
+    monkeypatch.setattr(loo_adl, "_loss_and_gradient", lambda *given: looks.append(1) or look(*given))
+
+    for _ in range(10):
+        state = loo_adl.step(problem, state)
+
+    assert len(looks) <= 20
+
+
+@pytest.mark.parametrize("how", ["whitened", "whitened-once", "centred"])
+def test_most_responses_to_the_first_atoms_pass_their_thresholds(rng, how):
+    """What no response passes has no gradient, and is never learned."""
+    problem, atoms = make(np, rng, how)
+    R = respond(
+        atoms.Omega @ fetch(problem.model.transform.whitener), np.concatenate(problem.windows, axis=2)
+    )
+
+    assert 0.5 < np.mean(np.abs(R) > atoms.t[0]) < 0.98
