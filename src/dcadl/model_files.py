@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from sklearn.pipeline import Pipeline
 
 from dcadl.estimators.base import Classifier
-from dcadl.estimators.files import Tensors, contents, opened, rebuild, write
+from dcadl.estimators.files import Tensors, contents, open_model_file, rebuild, write
 from dcadl.estimators.loaded import finite_array
 from dcadl.features import SpatialPyramid
 
@@ -50,7 +50,7 @@ def load(path: str | os.PathLike[str]) -> AnyModel:
     A file may come from anywhere: everything in its header is checked before it is used, and nothing of a
     size that the header alone names is allocated. Whatever is wrong is one ValueError.
     """
-    with opened(Path(path)) as (file, header):
+    with open_model_file(Path(path)) as (file, header):
         if header["format"] < PIPELINE_FORMAT:
             return rebuild(Tensors(file), header)
         features = _rebuild_features(Tensors(file, FEATURES), header["features"])

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import dcadl
-from dcadl.cli import plan
+from dcadl.cli import reading_plan
 from dcadl.cli.control import ridge_on_pixels
 from dcadl.cli.summary import choice_sentence
 from dcadl.ops.interval import interval
@@ -117,7 +117,7 @@ def test_rows_of_numbers_get_dcadl(call, tmp_path, rng):
 
 
 def test_a_fit_that_does_not_fit_is_refused_before_pictures_are_read(refused, bars, tmp_path, monkeypatch):
-    monkeypatch.setattr(plan, "available_bytes", lambda: 250_000_000)
+    monkeypatch.setattr(reading_plan, "available_bytes", lambda: 250_000_000)
     monkeypatch.setattr("dcadl.data.folder.decode", lambda *_, **__: pytest.fail("a picture was read"))
 
     line = refused("fit", bars, "-o", tmp_path / "m", "--size", "600x600")

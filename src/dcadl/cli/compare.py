@@ -3,7 +3,7 @@
 import re
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from dcadl.cli.methods import method_names
 from dcadl.cli.read import refuse_overwrites
 from dcadl.cli.terminal import advising, clean_exit, note, say
 from dcadl.ops.interval import interval
+
+if TYPE_CHECKING:
+    from dcadl.bench.compare import Rival, Verdict
 
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
 
@@ -69,7 +72,7 @@ def parse_budget(text: str) -> float:
     return float(match[1]) * SECONDS[match[2]]
 
 
-def lines(found: Any, data: str) -> list[str]:
+def lines(found: "Verdict", data: str) -> list[str]:
     """The table, and which to use."""
     if not found.rivals:
         return ["no fold was run in this time: start again to go on, or give a larger --budget."]
@@ -86,7 +89,7 @@ def lines(found: Any, data: str) -> list[str]:
     return [*table, *_advice(found, data)]
 
 
-def _advice(found: Any, data: str) -> list[str]:
+def _advice(found: "Verdict", data: str) -> list[str]:
     best, tied = found.rivals[0], found.tied[1:]
     said = [f"best: {best.label}" + (f"; no clear difference to {_names(tied)}" if tied else "")]
     if interval(best.accuracy, best.n)[0] <= found.majority:
@@ -102,7 +105,7 @@ def _advice(found: Any, data: str) -> list[str]:
     return [*said, f"use: {_command(use, data)}{why}"]
 
 
-def _command(rival: Any, data: str) -> str:
+def _command(rival: "Rival", data: str) -> str:
     """What fits that row."""
     from dcadl.bench.methods import method
 
@@ -118,5 +121,5 @@ def _command(rival: Any, data: str) -> str:
 OPTIONS = {"patch": "patch_shape", "stride": "stride", "atoms": "n_atoms"}
 
 
-def _names(rivals: list[Any]) -> str:
+def _names(rivals: "list[Rival]") -> str:
     return ", ".join(rival.label for rival in rivals)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcadl.cli.plan import by_turns
+from dcadl.cli.reading_plan import by_turns
 
 MOST_SIDE = 3_000  # of the matrix to be inverted, some ten times
 

@@ -161,7 +161,7 @@ def _compute(pyramid: "SpatialPyramid", files: list[Path], train: Any, *, fitted
 
 
 def _training_mask(
-    listing: Any, per_class: int | None, transductive: bool, model: Path | None, seed: int
+    listing: "Listing", per_class: int | None, transductive: bool, model: Path | None, seed: int
 ) -> Any:
     """Which images the pyramid learns from."""
     from dcadl.data import split

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -25,6 +24,7 @@ SPLITS = 3
 OURS, UNLEARNED = "LOOADL", "LOOADL-unlearned"
 ROWS = (OURS, "DCADL", UNLEARNED, "PatchRidge", "RandomAtoms", "RBFSVM")
 COMPARED = ("DCADL", UNLEARNED, "PatchRidge", "RBFSVM")  # with LOO-ADL, in words
+AT_ONCE = 4  # fits, at most
 SHOWN = 3  # digits whose evidence is drawn
 SAMPLES = 10  # test images written as files, to try `predict` on
 
@@ -74,9 +74,11 @@ def run_trials(folds: list[Any]) -> list[Trial]:
     from threadpoolctl import threadpool_limits
 
     from dcadl.bench.settings import settings
+    from dcadl.data.parallel import worker_count
 
     jobs = [(row, seed) for seed in range(len(folds)) for row in settings("digits", list(ROWS))]
-    with threadpool_limits(1), ThreadPoolExecutor(_side_by_side()) as pool, progress_bar() as bar:
+    workers = min(worker_count(-1), AT_ONCE)
+    with threadpool_limits(1), ThreadPoolExecutor(workers) as pool, progress_bar() as bar:
         task = bar.add_task("", total=len(jobs))
         waiting = [pool.submit(_trial, row, seed, folds[seed]) for row, seed in jobs]
         trials = []
@@ -100,11 +102,6 @@ def _trial(row: Any, seed: int, fold: Any) -> Trial:
     return Trial(row.label, seed, model, accuracy, fit_s, (perf_counter() - start) / len(fold.y_test))
 
 
-def _side_by_side() -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, 4)
-
-
 def save_models(models: dict[str, Any], output: Path) -> dict[str, int]:
     """The model file of each method that has one; their sizes in bytes."""
     sizes = {}
@@ -125,7 +122,7 @@ def _file_name(label: str) -> str:
     return f"{typed[name]}{hyphen}{rest}"
 
 
-def draw(model: AnyModel, unlearned: Any, fold: Any, output: Path) -> tuple[Path, str]:
+def draw(model: AnyModel, unlearned: AnyModel, fold: Any, output: Path) -> tuple[Path, str]:
     """A picture of all, and some test images as files; what was written and what it shows."""
     from sklearn.metrics import confusion_matrix
 

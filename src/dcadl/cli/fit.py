@@ -22,7 +22,6 @@ from dcadl.cli.methods import (
     parse_params,
     parse_shape,
 )
-from dcadl.cli.plan import ReadingPlan, check_memory, make_plan, settle_color
 from dcadl.cli.presets import preset
 from dcadl.cli.progress import first_words, fit_with_bar
 from dcadl.cli.pyramids import MAX_SIDE, USUAL_METHOD, check_words, with_features
@@ -37,6 +36,7 @@ from dcadl.cli.read import (
     read_data,
     refuse_overwrites,
 )
+from dcadl.cli.reading_plan import ReadingPlan, check_memory, make_plan, settle_color
 from dcadl.cli.summary import Fitted, report
 from dcadl.cli.terminal import advising, clean_exit, note, progress_bar
 

@@ -29,6 +29,7 @@ from dcadl.plot.canvas import (
 )
 
 if TYPE_CHECKING:
+    from dcadl.cli.evaluate import Evaluation
     from dcadl.model_files import AnyModel
 
 DPI = 120
@@ -46,7 +47,7 @@ def write_figure(figure: Any, path: Path) -> Path:
     return path
 
 
-def evaluation_picture(evaluation: Any) -> Any:
+def evaluation_picture(evaluation: Evaluation) -> Any:
     """Confusions; with probabilities also the reliability diagram and the accuracy–coverage curve."""
     title = f"{evaluation.accuracy:.2%} right"
     if evaluation.confidence is None:
@@ -87,7 +88,9 @@ def draw_confusion(ax: Any, confusion: Any, classes: Any, title: str) -> None:
     set_title(ax, title)
 
 
-def overview(model: AnyModel, unlearned: Any, examples: tuple[Any, Any], confusion: Any, title: str) -> Any:
+def overview(
+    model: AnyModel, unlearned: AnyModel, examples: tuple[Any, Any], confusion: Any, title: str
+) -> Any:
     """LOO-ADL on one page: filters before and after, structures compared, mistakes, evidence of examples."""
     heights = (4.6, 2.3 * len(examples[1]))
     figure = new_figure(13, sum(heights))

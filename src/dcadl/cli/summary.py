@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dcadl.cli.control import Control, ridge_on_pixels
-from dcadl.cli.plan import ReadingPlan
 from dcadl.cli.pyramids import WithFeatures
 from dcadl.cli.read import Labelled, Parts, image_shape
+from dcadl.cli.reading_plan import ReadingPlan
 from dcadl.cli.terminal import note, say, size_text, times_text
 from dcadl.ops.interval import interval
 

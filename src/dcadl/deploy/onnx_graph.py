@@ -160,17 +160,17 @@ def _centred_lengths(graph: Graph, bank: FilterBank, x: str, shape: Shape) -> st
     convolution in float64 is not what runtimes offer; a box sum is two products with matrices of ones.
     """
     grid = bank_grid(bank, shape)
-    wide = graph.node("Cast", x, to=_type("DOUBLE"))
+    doubles = graph.node("Cast", x, to=_type("DOUBLE"))
     if any(bank.padding):
         above, left, below, right = bank.padding
-        wide = graph.node("Pad", wide, np.array([0, 0, above, left, 0, 0, below, right]))
+        doubles = graph.node("Pad", doubles, np.array([0, 0, above, left, 0, 0, below, right]))
     down, across = (_box_sums(grid, axis) for axis in (0, 1))
 
     def box(values: str) -> str:
         summed = graph.node("ReduceSum", values, np.array([1]))  # patches span all channels
         return graph.node("MatMul", graph.node("MatMul", down, summed), across.T)
 
-    sums, squares = box(wide), box(graph.node("Mul", wide, wide))
+    sums, squares = box(doubles), box(graph.node("Mul", doubles, doubles))
     mean_part = graph.node("Mul", graph.node("Mul", sums, sums), np.array(1 / grid.d))
     contrast = graph.node("Sub", squares, mean_part)
     lowest = graph.node("Mul", squares, np.array(bank.floor**2))

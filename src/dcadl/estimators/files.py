@@ -101,12 +101,12 @@ def contents(model: Classifier) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Format, class, parameters and class names of a model file."""
-    with opened(Path(path)) as (_, header):
+    with open_model_file(Path(path)) as (_, header):
         return header
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+def open_model_file(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The file and its header; every error while it is open becomes a ValueError that names the file."""
     if not path.is_file():
         raise ValueError(f"Model file not found: {path}; save one with model.save(...) or `dcadl fit`.")

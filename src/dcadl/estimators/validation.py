@@ -260,7 +260,7 @@ def check_weights(name: str, weights: np.ndarray) -> None:
         raise ValueError(f"{name} must be 0, or lie between {low:g} and {high:g}; got {outside[0]:g}.")
 
 
-class OnPatches(Protocol):
+class PatchParameters(Protocol):
     """Parameters that lay a grid of patches on an image."""
 
     patch_shape: Any
@@ -268,7 +268,7 @@ class OnPatches(Protocol):
     normalize: str | None
 
 
-def grid_of(estimator: OnPatches, shape: tuple[int, ...]) -> Grid:
+def grid_of(estimator: PatchParameters, shape: tuple[int, ...]) -> Grid:
     """The patch grid that the estimator's parameters lay on an image."""
     check_option("normalize", estimator.normalize, ("auto", *NORMALISATIONS))
     return patch_grid(shape, estimator.patch_shape, estimator.stride)

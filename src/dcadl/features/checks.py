@@ -1,11 +1,14 @@
 """What a pyramid refuses: parameters that are no numbers, and learned arrays that are not its own."""
 
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dcadl.features.pca import Directions
+
+if TYPE_CHECKING:
+    from dcadl.features.pyramid import SpatialPyramid
 
 DESCRIPTOR = 128  # values of a SIFT descriptor
 MOST_FEATURES, MOST_PATCHES = 10_000_000, 1_000_000  # of a picture: a file may come from anywhere
@@ -17,7 +20,7 @@ def check_integer(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be an integer of at least 1; got {value!r}.")
 
 
-def check_learned(pyramid: Any, codebook: Any, directions: Directions | None) -> None:
+def check_learned(pyramid: "SpatialPyramid", codebook: Any, directions: Directions | None) -> None:
     """Refuse arrays that are not those of the pyramid's parameters."""
     pooled = sum(level * level for level in pyramid.levels) * pyramid.n_words
     if pooled > MOST_FEATURES or (pyramid.max_side / pyramid.step) ** 2 > MOST_PATCHES:

@@ -56,8 +56,8 @@ def standardise_back(F: Array, A: Array, dA: Array, share: Array, standard: Stan
     xp = array_namespace(F)
     d_divisor = -xp.sum(dA * A, axis=0) / standard.divisor
     d_deviation = d_divisor + DEVIATION_FLOOR * _group_means(d_divisor, standard.groups)
-    pull = d_deviation / (standard.deviation + _no_deviation(F))
-    return dA * standard.gain + share[:, None] * ((F - standard.mean) * pull)
+    d_variance = d_deviation / (standard.deviation + _no_deviation(F))
+    return dA * standard.gain + share[:, None] * ((F - standard.mean) * d_variance)
 
 
 def _no_deviation(F: Array) -> float:

@@ -95,7 +95,7 @@ def code_ridge(
     """The classifier on `code` of the chunks' patches; λ is chosen where `lam` is None."""
     _, (n, total) = walk(_count, chunks)
     step, everything = judged_images(n, n_features, largest)
-    judged = _side_by_side(walk(partial(_every, code, step), chunks)[1][0])
+    judged = _gathered(walk(partial(_every, code, step), chunks)[1][0])
     rows = judged.rows
     with blas_threads_for(min(rows.F.shape)):
         own = gram(rows)
@@ -124,7 +124,7 @@ def leave_one_out_error(
     """
     _, (n, _) = walk(_count, chunks)
     step = max(judged_images(n, n_features)[0], -(-n // judges))
-    rows = _side_by_side(walk(partial(_every, code, step), chunks)[1][0]).rows
+    rows = _gathered(walk(partial(_every, code, step), chunks)[1][0]).rows
     with blas_threads_for(min(rows.F.shape)):
         shared = gram(rows)
         lam = search_lam(lambda lam: loss(left_out(rows, shared, lam).e, rows.total))
@@ -219,7 +219,7 @@ def work_bytes(n: int, n_features: int, largest: int) -> int:
     return max(16 * k * n_features, 8 * k * n_features + 48 * side**2)
 
 
-def _side_by_side(parts: list[tuple[Any, ...]]) -> _Judged:
+def _gathered(parts: list[tuple[Any, ...]]) -> _Judged:
     """Codes and labels of the judged images, from what `_every` gave of each chunk."""
     xp = array_namespace(parts[0][0])
     F, Y = (xp.concat([part[i] for part in parts], axis=0) for i in (0, 1))

@@ -151,13 +151,13 @@ def _ball_atoms(G: Array, B: Array, D: Array) -> Array:
     """Lower ½tr(DᵀGD) − tr(DᵀB), rows of D in the unit ball, one row exactly after the other."""
     xp = array_namespace(D)
     rows = [D[:, j, :] for j in range(D.shape[1])]
-    slope = B - G @ D
+    descent = B - G @ D
     for _ in range(SWEEPS):
         for j, old in enumerate(rows):
             weight = G[:, j, j][:, None]
-            free = old + slope[:, j, :] / xp.where(weight > 0, weight, xp.ones_like(weight))
+            free = old + descent[:, j, :] / xp.where(weight > 0, weight, xp.ones_like(weight))
             rows[j] = clip_rows(free)
-            slope = slope - G[:, :, j][:, :, None] * (rows[j] - old)[:, None, :]
+            descent = descent - G[:, :, j][:, :, None] * (rows[j] - old)[:, None, :]
     return xp.stack(rows, axis=1)
 
 

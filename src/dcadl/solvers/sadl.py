@@ -218,8 +218,8 @@ def admm_step(problem: Problem, state: AdmmState) -> AdmmState:
     want_H, want_Y = w.gamma1 * Y1 / mu + H, w.gamma2 * Y2 / mu + Y
 
     structure = U @ Q.T
-    slope = (U - X @ Omega.T) / mu - (want_H - structure) @ Q - (want_Y - structure @ W.T) @ (W @ Q)
-    U = soft_threshold(U - slope / eta[0], w.lam1 / (mu * eta[0]))
+    gradient = (U - X @ Omega.T) / mu - (want_H - structure) @ Q - (want_Y - structure @ W.T) @ (W @ Q)
+    U = soft_threshold(U - gradient / eta[0], w.lam1 / (mu * eta[0]))
     structure = U @ Q.T
     error = (want_H - structure) + (want_Y - structure @ W.T) @ W
     Q = Q + (error.T @ U - w.delta1 * Q) / eta[1]

@@ -116,7 +116,7 @@ def first_look(
 
 
 def _spread_thresholds(R: np.ndarray) -> np.ndarray:
-    """Thresholds of atoms that respond alike, R (n, m): for every second one another quantile of its responses.
+    """Thresholds of atoms that respond alike, R (n, m): every second at a quantile of its responses.
 
     One threshold below all responses would leave them linear in brightness, and a class of middle brightness
     between two others cannot be told apart by ridge regression on a line. The other atoms keep theirs low:

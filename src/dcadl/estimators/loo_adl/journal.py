@@ -154,7 +154,7 @@ def recalled_halves(journal: Journal) -> CrossFitted | None:
 def note_state(journal: Journal, state: State) -> None:
     """Where learning stands after a pass."""
     pairs = np.array(state.pairs).reshape(len(state.pairs), 2, len(state.x))
-    journal.note("state", list(state.trace), {"x": state.x, "slope": state.gradient, "pairs": pairs})
+    journal.note("state", list(state.trace), {"x": state.x, "gradient": state.gradient, "pairs": pairs})
 
 
 def recalled_state(journal: Journal) -> State | None:
@@ -164,4 +164,4 @@ def recalled_state(journal: Journal) -> State | None:
         return None
     trace, arrays = kept
     pairs = tuple((one[0].copy(), one[1].copy()) for one in arrays["pairs"])
-    return State(arrays["x"], arrays["slope"], pairs, tuple(trace))
+    return State(arrays["x"], arrays["gradient"], pairs, tuple(trace))
