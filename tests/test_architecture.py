@@ -114,7 +114,14 @@ def test_models_have_a_type(path):
     ]
 
 
-@every(FILES)
+@pytest.mark.parametrize(
+    "path",
+    [
+        *FILES,
+        *(f for name in ("tests", "benchmarks") for f in sorted((SOURCE.parents[1] / name).rglob("*.py"))),
+    ],
+    ids=lambda p: str(p.relative_to(SOURCE.parents[1])),
+)
 def test_files_fit_in_one_sitting(path):
     assert len(path.read_text().splitlines()) <= LINES_IN_A_FILE
 

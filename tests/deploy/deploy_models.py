@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
@@ -89,6 +91,18 @@ def case(name: str, form: str = "grey") -> Case:
         model = clone(model).fit(X[:-100], y[:-100])
     few = 8 if form == "large" else 100
     return Case(model, X[-few:], random_samples(X.shape[1:], min(few, 30)))
+
+
+def pixels(n: int = 3) -> np.ndarray:
+    """Samples of "dcadl-centred" in eight bits."""
+    return np.rint(case("dcadl-centred").real[:n] * 255).astype(np.uint8)
+
+
+def png(image: np.ndarray) -> bytes:
+    """The image as a file."""
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "png")
+    return file.getvalue()
 
 
 def digits(part: slice = slice(600)) -> tuple[np.ndarray, np.ndarray]:
