@@ -1,11 +1,17 @@
-"""When passes of DCADL are looked at, and when they end."""
+"""When passes of DCADL are looked at, and when they end: as its docstring says."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from dcadl import DCADL
 from dcadl.solvers import code_ridge, descent
+
+WORDS = {"second": 2, "third": 3, "fourth": 4, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+EVERY = WORDS[re.search(r"every\s+(\w+)\s+pass", DCADL.__doc__)[1]]
+PATIENCE = WORDS[re.search(r"fallen by this share in\s+(\w+)\s+passes", DCADL.__doc__)[1]]
 
 
 class LookedError(Exception):
@@ -16,27 +22,32 @@ def after(passes, best=None):
     return descent.State(np.eye(2), np.eye(2), None, (), None, 0.0, (0.0,) * 3 * passes, None, None, best)
 
 
-def looked_at(passes, tol, monkeypatch):
+@pytest.fixture
+def judged(monkeypatch):
     def look(*given):
         raise LookedError
 
     monkeypatch.setattr(code_ridge, "leave_one_out_error", look)
     problem = SimpleNamespace(chunks=(), walk=None, lam1=0.1, split=False)
-    return code_ridge.judge_pass(problem, tol, after(passes))
+    return lambda passes, tol=0.01: code_ridge.judge_pass(problem, tol, after(passes))
 
 
-@pytest.mark.parametrize("passes", [3, 6, 9, 30])
-def test_every_third_pass_is_looked_at(passes, monkeypatch):
+@pytest.mark.parametrize("passes", [EVERY, 2 * EVERY, 10 * EVERY])
+def test_a_pass_is_looked_at_when_its_turn_has_come(judged, passes):
     with pytest.raises(LookedError):
-        looked_at(passes, 0.01, monkeypatch)
+        judged(passes)
 
 
-@pytest.mark.parametrize(("passes", "tol"), [(1, 0.01), (2, 0.01), (4, 0.01), (29, 0.01), (3, 0), (30, 0)])
-def test_no_other_is_nor_any_where_the_tolerance_is_zero(passes, tol, monkeypatch):
-    assert looked_at(passes, tol, monkeypatch).best is None
+@pytest.mark.parametrize("passes", [1, EVERY + 1, 10 * EVERY - 1])
+def test_no_other_pass_is(judged, passes):
+    assert judged(passes).best is None
 
 
-def test_nine_passes_after_the_best_one_are_enough_and_eight_are_not():
+def test_none_is_where_the_tolerance_is_zero(judged):
+    assert judged(EVERY, tol=0).best is None
+
+
+def test_passes_end_so_many_after_the_best_one_and_not_before():
     best = descent.Best(np.eye(2), np.eye(2), 6, 0.5)
-    assert not code_ridge.settled(after(14, best))
-    assert code_ridge.settled(after(15, best))
+    assert not code_ridge.settled(after(6 + PATIENCE - 1, best))
+    assert code_ridge.settled(after(6 + PATIENCE, best))
