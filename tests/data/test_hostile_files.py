@@ -2,6 +2,8 @@
 
 import gzip
 import struct
+import tarfile
+import tracemalloc
 import zipfile
 import zlib
 
@@ -34,6 +36,16 @@ def bomb_png(path, side):
     parts = chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + parts)
     return path
+
+
+def peak_bytes(call):
+    """Most memory that NumPy and Python had at once during a call."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 # --- pictures
@@ -98,6 +110,77 @@ def test_a_mat_that_unfolds_to_more_than_the_limit_is_refused(tmp_path):
         read_arrays(tmp_path / "bomb.mat", max_bytes=10**6)
 
 
+def element(kind, content):
+    """An element of a MATLAB v5 file."""
+    return struct.pack("<II", kind, len(content)) + content + bytes(-len(content) % 8)
+
+
+def matrix(kind, shape, name, content, nonzero=0):
+    """A matrix of a MATLAB v5 file: class, shape, name and what else it holds."""
+    head = element(6, struct.pack("<II", kind, nonzero)) + element(5, struct.pack("<2i", *shape))
+    return element(14, head + element(1, name) + content)
+
+
+def write_mat(path, *matrices):
+    """A MATLAB v5 file of matrices, compressed as MATLAB does."""
+    packed = b"".join(struct.pack("<II", 15, len(zlib.compress(m))) + zlib.compress(m) for m in matrices)
+    path.write_bytes(b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM" + packed)
+    return path
+
+
+ZEROS = bytes(8 * 10**6)
+BOMBS = {
+    "in a cell": matrix(1, (1, 1), b"X", matrix(6, (10**6, 1), b"", element(9, ZEROS))),
+    "of another shape": matrix(6, (1, 1), b"X", element(9, ZEROS)),
+    "sparse": matrix(
+        5,
+        (1, 1),
+        b"X",
+        element(5, ZEROS[: 4 * 10**6]) + element(5, struct.pack("<2i", 0, 10**6)) + element(9, ZEROS),
+        nonzero=10**6,
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
+def test_a_mat_that_holds_more_than_its_shapes_say_is_refused(tmp_path, bomb):
+    path = write_mat(tmp_path / "bomb.mat", bomb)
+    with pytest.raises(ValueError, match=r"bomb\.mat.*its content .* more than the limit of 1000000"):
+        read_arrays(path, max_bytes=10**6)
+
+
+def test_a_cell_inside_a_cell_is_never_made(tmp_path):
+    """A hundred bytes that tell of a thousand million cells."""
+    nested = matrix(1, (1, 1), b"X", matrix(1, (10**9, 1), b"", b""))
+    found = read_arrays(write_mat(tmp_path / "a.mat", nested))
+    assert found["X"].tolist() == [[None]]
+
+
+def test_cells_that_hold_numbers_are_no_labels(tmp_path):
+    cells = np.empty((2, 1), dtype=object)
+    cells[:, 0] = [1, 2]
+    savemat(tmp_path / "a.mat", {"X": np.ones((2, 3)), "y": cells})
+    with pytest.raises(ValueError, match=r"a\.mat: y must hold integers or texts; got object"):
+        read_labelled(tmp_path / "a.mat")
+
+
+def test_one_long_text_among_many_cells_is_refused(tmp_path):
+    cells = np.array(["x" * 10_000] + ["y"] * 99, dtype=object)
+    savemat(tmp_path / "a.mat", {"y": cells}, do_compression=True)
+    with pytest.raises(ValueError, match=r"y of shape \(100, 10000\) takes 4000000 bytes"):
+        read_arrays(tmp_path / "a.mat", max_bytes=10**6)
+
+
+def test_many_references_to_one_cell_are_refused(tmp_path):
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        text = file.create_dataset("#refs#/0", data=np.array([65], "u2"))
+        text.attrs["MATLAB_class"] = np.bytes_("char")
+        cells = file.create_dataset("y", (100_000,), dtype=h5py.ref_dtype, compression="gzip")
+        cells[:] = np.full(100_000, text.ref, dtype=h5py.ref_dtype)
+    with pytest.raises(ValueError, match=r"y has 100000 cells, more than the file has room for"):
+        read_arrays(tmp_path / "a.mat")
+
+
 def test_a_huge_sparse_matrix_is_refused_before_it_is_filled_up(tmp_path):
     savemat(tmp_path / "s.mat", {"X": sparse.csc_matrix((200_000, 200_000)), "y": np.zeros(3)})
     with pytest.raises(ValueError, match=r"X of shape \(200000, 200000\)"):
@@ -119,6 +202,23 @@ def test_an_idx_header_that_promises_too_much_is_refused(tmp_path, shape):
     (tmp_path / "a.gz").write_bytes(gzip.compress(header))
     with pytest.raises(ValueError, match=r"a\.gz.*more than the limit"):
         read_idx(tmp_path / "a.gz")
+
+
+def test_an_idx_header_of_many_axes_is_refused_with_the_name_of_the_file(tmp_path):
+    (tmp_path / "a").write_bytes(struct.pack(">HBB", 0, 8, 255) + struct.pack(">255I", *[1] * 255) + b"x")
+    with pytest.raises(ValueError, match=r"cannot read .*a as an IDX file: at most 4 axes"):
+        read_idx(tmp_path / "a")
+
+
+def test_an_idx_file_takes_no_more_memory_than_its_array(tmp_path):
+    header = struct.pack(">HBB", 0, 8, 1) + struct.pack(">I", 20 * 10**6)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(header + bytes(20 * 10**6), 1))
+    assert peak_bytes(lambda: read_idx(tmp_path / "a.gz")) < 25 * 10**6
+
+
+def test_a_picture_of_16_bits_takes_little_more_memory_than_its_pixels(tmp_path):
+    Image.fromarray(np.zeros((2000, 1000), np.uint16)).save(tmp_path / "a.png")
+    assert peak_bytes(lambda: decode(tmp_path / "a.png")) < 8 * 2_000_000
 
 
 def test_an_idx_bomb_is_read_no_further_than_its_header_says(tmp_path):
@@ -202,6 +302,19 @@ def test_a_zip_member_without_a_name_is_refused(tmp_path):
     (tmp_path / "a.zip").write_bytes(bytes(content))
     with pytest.raises(ValueError, match=r"a\.zip"):
         unpack(tmp_path / "a.zip", tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+@pytest.mark.parametrize("opener", [open, gzip.open], ids=["tar", "tar.gz"])
+def test_a_tar_header_larger_than_any_name_is_refused(tmp_path, kind, opener):
+    """tarfile would read it whole, out of a file a thousand times smaller."""
+    info = tarfile.TarInfo("x")
+    info.type, info.size = kind, 4 * 2**20
+    with opener(tmp_path / "a.tar", "wb") as file:
+        file.write(info.tobuf(tarfile.USTAR_FORMAT) + bytes(info.size))
+        file.write(tarfile.TarInfo("a.txt").tobuf() + bytes(1024))
+    with pytest.raises(ValueError, match=r"a\.tar is not safe: a header in it has 4194304 bytes"):
+        unpack(tmp_path / "a.tar", tmp_path / "out")
 
 
 @pytest.mark.parametrize("key", ["names", "class_names"])

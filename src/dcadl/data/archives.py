@@ -1,6 +1,8 @@
 """Archives unpacked once into a cache folder: nothing escapes it or outgrows a limit; whole or not at all."""
 
+import bz2
 import errno
+import gzip
 import hashlib
 import lzma
 import os
@@ -11,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from platformdirs import user_cache_path
 
@@ -31,7 +33,9 @@ BROKEN = (
     OSError,
     RuntimeError,  # an encrypted member
     NotImplementedError,  # an unknown compression
+    MemoryError,  # a dictionary of gigabytes
 )
+OPENERS = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}  # by the first two bytes
 
 
 class Member(NamedTuple):
@@ -84,7 +88,7 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_BYTES, max_files
         if not target.is_dir():  # otherwise another process was first, with the same content
             raise ValueError(f"cannot unpack {archive}: {shortened(error)}") from error
     except BROKEN as error:
-        raise ValueError(f"cannot unpack {archive}: {shortened(error)}") from error
+        raise ValueError(f"cannot unpack {archive}: {shortened(error) or type(error).__name__}") from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return target
@@ -130,13 +134,32 @@ def _zip_members(archive: Path) -> Iterator[Member]:
 
 
 def _tar_members(archive: Path) -> Iterator[Member]:
-    with tarfile.open(archive) as opened:
+    with archive.open("rb") as file:
+        opener: Any = OPENERS.get(file.read(2), open)
+    with opener(archive, "rb") as content:
+        pieces: Any = _InPieces(content, archive)
+        opened = tarfile.open(fileobj=pieces, mode="r:")
         for info in opened:
             if info.isdir():
                 continue
-            content = opened.extractfile(info) if info.isreg() else None
-            if content is None:
+            member = opened.extractfile(info) if info.isreg() else None
+            if member is None:
                 raise ValueError(
                     f"{archive} is not safe: its member {shortened(repr(info.name))} is a link or a device."
                 )
-            yield Member(info.name, content)
+            yield Member(info.name, member)
+
+
+class _InPieces:
+    """A file that is read a piece at a time: tarfile reads a name whole, of whatever length it is."""
+
+    def __init__(self, content: Any, archive: Path) -> None:
+        self._content, self._archive = content, archive
+        self.tell, self.seek = content.tell, content.seek
+
+    def read(self, size: int) -> bytes:
+        """The next bytes."""
+        if size > COPY_BYTES:
+            raise ValueError(f"{self._archive} is not safe: a header in it has {size} bytes.")
+        data: bytes = self._content.read(size)
+        return data

@@ -15,6 +15,7 @@ from dcadl.data.limits import MAX_BYTES, check_bytes
 UNSIGNED_BYTES = 8  # type code in the header
 PARTS = ("train", "t10k")
 BLOCK_BYTES = 2**20
+MOST_AXES = 4  # images in colour
 
 
 def read_mnist(folder: Path) -> Bunch:
@@ -33,21 +34,24 @@ def read_idx(path: Path, max_bytes: int = MAX_BYTES) -> Any:
                 raise ValueError("its header is not that of an IDX file of bytes")
             shape = struct.unpack(f">{axes}I", file.read(4 * axes))
             size = check_bytes(shape, 1, max_bytes)
-            content = _read_at_most(file, size)  # never more than the header promises
-    except (OSError, EOFError, struct.error, zlib.error, ValueError) as error:
+            if axes > MOST_AXES:
+                raise ValueError(f"at most {MOST_AXES} axes are read; its header tells of {axes}")
+            content = np.empty(size, np.uint8)
+            found = _read_into(file, content)  # never more than the header promises
+    except (OSError, EOFError, struct.error, zlib.error, ValueError, MemoryError) as error:
         raise ValueError(f"cannot read {path} as an IDX file: {error}") from error
-    if len(content) != size:
-        raise ValueError(f"{path} is cut short: expected {size} bytes after its header; got {len(content)}.")
-    return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+    if found != size:
+        raise ValueError(f"{path} is cut short: expected {size} bytes after its header; got {found}.")
+    return content.reshape(shape)
 
 
-def _read_at_most(file: Any, size: int) -> bytes:
-    """Up to `size` bytes, block by block: a header may promise more than there is."""
-    blocks = []
-    while size > 0 and (block := file.read(min(size, BLOCK_BYTES))):
-        blocks.append(block)
-        size -= len(block)
-    return b"".join(blocks)
+def _read_into(file: Any, content: Any) -> int:
+    """Fill the array block by block: memory that a header promises is taken only as it is filled."""
+    found = 0
+    while found < content.size and (block := file.read(min(content.size - found, BLOCK_BYTES))):
+        content[found : found + len(block)] = np.frombuffer(block, np.uint8)
+        found += len(block)
+    return found
 
 
 def _find(folder: Path, stem: str, axes: str) -> Path:

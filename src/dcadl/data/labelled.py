@@ -80,6 +80,8 @@ def _bunch(
     arrays = _join_parts(arrays, extra)
     samples_key = _pick(arrays, SAMPLE_KEYS, "samples")
     labels_key = _pick(arrays, LABEL_KEYS, "labels")
+    if arrays[labels_key].dtype.kind not in "biufUS":
+        raise ValueError(f"{labels_key} must hold integers or texts; got {arrays[labels_key].dtype}.")
     labels = flat_labels(arrays[labels_key])
     samples = by_row(arrays[samples_key], len(labels), columns_first=samples_key == "featureMat")
     _check_numbers(samples, samples_key)

@@ -6,11 +6,22 @@ from typing import Any
 
 import numpy as np
 from scipy.io import loadmat, whosmat
+from scipy.io.matlab import matfile_version
 from scipy.sparse import issparse
 
 from dcadl.data.limits import MAX_BYTES, check_bytes
+from dcadl.data.mat5 import text_cells
 
 WIDEST = 8  # bytes of MATLAB's doubles
+NESTED = (
+    "cell",
+    "struct",
+    "object",
+    "function",
+    "opaque",
+    "unknown",
+)  # what may hold more than its shape says
+LEAST_CELL = 16  # bytes of a cell in a file of v7.3: far more, but for a reference that is there many times
 
 
 def read_arrays(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
@@ -40,12 +51,16 @@ def _read_npz(path: Path, max_bytes: int) -> dict[str, Any]:
 
 def _read_v5(path: Path, max_bytes: int) -> dict[str, Any]:
     try:
-        for name, shape, kind in whosmat(path):
+        listed = whosmat(path)
+        for name, shape, kind in listed:
             if kind != "sparse":
                 check_bytes(shape, WIDEST, max_bytes, name)
-        content = loadmat(path)
-        arrays = {name: value for name, value in content.items() if not name.startswith("__")}
-        return {name: _plain(name, value, max_bytes) for name, value in arrays.items()}
+        texts = text_cells(path, max_bytes) if matfile_version(path)[0] else set()
+        read = [name for name, _, kind in listed if kind not in NESTED or name in texts]
+        content = loadmat(path, variable_names=read)
+        arrays = {name: _plain(name, content[name], max_bytes) for name in read if name in content}
+        # not unfolded, but there: what looks for numbers or texts under this name says what it found
+        return {name: np.empty(shape, object) for name, shape, _ in listed if name not in read} | arrays
     except Exception as error:  # scipy's reader raises many kinds on damaged files
         raise ValueError(f"cannot read {path} as a MATLAB file: {error}") from error
 
@@ -57,8 +72,14 @@ def _plain(name: str, value: Any, max_bytes: int) -> Any:
         return value.toarray()
     texts = [_text(cell) for cell in value.ravel()] if value.dtype == object else []
     if texts and None not in texts:
-        return np.array(texts).reshape(value.shape)
+        return _as_array(name, texts, max_bytes).reshape(value.shape)
     return value
+
+
+def _as_array(name: str, texts: list[Any], max_bytes: int) -> Any:
+    """Texts as one array. NumPy gives every text the room of the longest, four bytes a letter."""
+    check_bytes((len(texts), max(map(len, texts), default=0)), 4, max_bytes, name)
+    return np.array(texts)
 
 
 def _text(cell: Any) -> str | None:
@@ -113,10 +134,13 @@ def _cell_texts(file: Any, item: Any, h5py: Any, max_bytes: int) -> Any:
     """A MATLAB cell array of texts, which v7.3 keeps as references to 16-bit letters; None for all else."""
     if h5py.check_ref_dtype(item.dtype) is not h5py.Reference:
         return None
-    cells = [_own(f"{item.name} {i}", file[reference], h5py) for i, reference in enumerate(item[()].ravel())]
-    if not all(cell.attrs.get("MATLAB_class") == b"char" for cell in cells):
-        return None
-    # NumPy gives every text the room of the longest, four bytes a letter
-    check_bytes((len(cells), max((cell.size for cell in cells), default=0)), 4, max_bytes, item.name)
-    texts = ["".join(map(chr, np.asarray(cell[()]).ravel())) for cell in cells]
-    return np.array(texts).reshape(item.shape)
+    if item.size * LEAST_CELL > file.id.get_filesize():
+        raise ValueError(f"its entry {item.name} has {item.size} cells, more than the file has room for.")
+    texts = []
+    for i, reference in enumerate(item[()].ravel()):  # one open at a time: HDF5 keeps kilobytes for each
+        cell = _own(f"{item.name} {i}", file[reference], h5py)
+        if cell.attrs.get("MATLAB_class") != b"char":
+            return None
+        check_bytes((item.size, cell.size), 4, max_bytes, item.name)
+        texts.append("".join(map(chr, np.asarray(cell[()]).ravel())))
+    return _as_array(item.name, texts, max_bytes).reshape(item.shape)
