@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import dcadl
 from dcadl import DADL, DCADL, LOOADL, PatchRidge
-from dcadl.cli import plan
+from dcadl.cli import reading_plan
 from dcadl.cli.evaluate import Evaluation
 from dcadl.cli.pictures import evaluation_picture
 from dcadl.cli.summary import idle_atoms
@@ -156,7 +156,7 @@ def test_a_fit_takes_no_more_memory_than_was_foretold_and_a_tenth_at_least(call,
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    foretold = plan.memory_needed(model, 24, shape) - plan.PROCESS_BYTES
+    foretold = reading_plan.memory_needed(model, 24, shape) - reading_plan.PROCESS_BYTES
     assert result.exit_code == 0, result.output
     assert foretold / 10 < taken < foretold
 

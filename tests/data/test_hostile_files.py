@@ -227,6 +227,17 @@ def test_an_idx_bomb_is_read_no_further_than_its_header_says(tmp_path):
     assert read_idx(tmp_path / "a.gz").tolist() == [0] * 5
 
 
+def test_an_error_does_not_quote_all_of_a_damaged_file(tmp_path):
+    """zipfile quotes a member's name as it finds it, of up to 65 535 bytes."""
+    np.savez(tmp_path / "a.npz", X=np.zeros(5000))
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[26:28] = struct.pack("<H", 30_000)  # the length of the first name
+    (tmp_path / "a.npz").write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"a\.npz") as caught:
+        read_arrays(tmp_path / "a.npz")
+    assert len(str(caught.value)) < 1000
+
+
 # --- HDF5 that leads elsewhere
 
 

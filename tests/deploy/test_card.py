@@ -98,6 +98,18 @@ def test_a_card_says_whether_colour_is_seen(form, words):
     assert f"| takes | pictures of {words} |" in card(case("patch-ridge", form).model, "x", size=1)
 
 
+@pytest.mark.parametrize("accuracy", ["0.9", [0.9], {}, "x", 1e300, -1, None], ids=str)
+def test_an_accuracy_that_is_none_is_not_on_the_card(accuracy):
+    """What a model file says of its training may be anything."""
+    model = case("random-atoms").model
+    model.training_ = {"cross_validated_accuracy": accuracy}
+
+    text = card(model, "faces", size=1)
+
+    del model.training_
+    assert "Expected on new samples" not in text
+
+
 def test_names_become_no_markup():
     X = case("dcadl").real
     labels = np.where(np.arange(len(X)) % 2, "<script>alert(1)</script>", "a|b`c\nd")

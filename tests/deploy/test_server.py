@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import copy
 import shutil
+import socket
 import threading
 import time
 
@@ -157,6 +159,8 @@ REFUSED = {
     "numbers as text": (422, {"json": {"arrays": [[["1"] * 8] * 8]}}),
     "ragged rows": (422, {"json": {"arrays": [[[1], [1, 2]]]}}),
     "huge numbers": (422, {"json": {"arrays": [[[1e300] * 8] * 8]}}),
+    "numbers too large to be squared": (422, {"json": {"arrays": [[[1e30] * 8] * 8]}}),
+    "numbers too small to be squared": (422, {"json": {"arrays": [[[1e-30] * 8] * 8]}}),
     "an empty form": (422, {"files": {"other": (None, "text")}}),
     "a form of too many": (413, {"files": [("pictures", b"x")] * 40}),
     "a broken form": (400, {"content": b"--x", "headers": {"content-type": "multipart/form-data"}}),
@@ -363,6 +367,35 @@ def test_a_fault_in_one_batch_does_not_end_the_queue():
     first, second = asyncio.run(two())
     assert isinstance(first, RuntimeError)
     assert second == 1
+
+
+def test_of_requests_answered_together_only_the_faulty_one_fails():
+    def score(X):
+        time.sleep(0.05)  # while the first is computed, the others gather
+        if X.max() > 1:
+            raise RuntimeError("no")
+        return X
+
+    async def crowd():
+        batcher = Batcher(score, Limits())
+        batcher.start()
+        asked = [batcher.ask(np.full((1, 1), value)) for value in (0, 1, 2, 1)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        await batcher.stop()
+        return [type(one).__name__ for one in found]
+
+    assert asyncio.run(crowd()) == ["ndarray", "ndarray", "RuntimeError", "ndarray"]
+
+
+def test_a_model_that_overflows_is_a_refusal(tmp_path):
+    model = copy.copy(case("dcadl-centred").model)
+    model.atoms_, model.coef_ = 1e30 * model.atoms_, 1e30 * model.coef_
+    model.save(tmp_path / "huge.safetensors")
+    with testclient.TestClient(create_app([tmp_path / "huge.safetensors"])) as client:
+        response = client.post("/predict", json={"arrays": (pixels() / 255).tolist()})
+
+    assert response.status_code == 422
+    assert "overflowed" in response.json()["detail"]
 
 
 def test_a_large_picture_in_a_small_file_is_read_beside_the_event_loop(client, monkeypatch):

@@ -125,6 +125,13 @@ def test_weights_beyond_the_range_of_numbers_are_a_value_error(files, write, dig
         dcadl.load(path).decision_function(digits[0][:5])
 
 
+def test_codes_beyond_the_range_of_numbers_are_a_value_error(files, write, digits):
+    header, arrays = files["SADL"]
+    path = write(header, {**arrays, "structure_": np.full_like(arrays["structure_"], 3e38)})
+    with pytest.raises(ValueError, match="Codes overflowed"):
+        dcadl.load(path).transform(digits[0][:5])
+
+
 @pytest.mark.parametrize("classes", [[-1], [10], [0]], ids=["negative", "too high", "one class"])
 def test_codes_of_classes_that_are_none_are_refused(files, write, classes):
     header, arrays = files["DADL"]

@@ -138,16 +138,19 @@ def _tar_members(archive: Path) -> Iterator[Member]:
         opener: Any = OPENERS.get(file.read(2), open)
     with opener(archive, "rb") as content:
         pieces: Any = _InPieces(content, archive)
-        opened = tarfile.open(fileobj=pieces, mode="r:")
-        for info in opened:
-            if info.isdir():
-                continue
-            member = opened.extractfile(info) if info.isreg() else None
-            if member is None:
-                raise ValueError(
-                    f"{archive} is not safe: its member {shortened(repr(info.name))} is a link or a device."
-                )
-            yield Member(info.name, member)
+        with tarfile.open(fileobj=pieces, mode="r:") as opened:
+            for info in opened:
+                if not info.isdir():
+                    yield _tar_member(opened, info, archive)
+
+
+def _tar_member(opened: tarfile.TarFile, info: tarfile.TarInfo, archive: Path) -> Member:
+    content = opened.extractfile(info) if info.isreg() else None
+    if content is None:
+        raise ValueError(
+            f"{archive} is not safe: its member {shortened(repr(info.name))} is a link or a device."
+        )
+    return Member(info.name, content)
 
 
 class _InPieces:

@@ -9,6 +9,7 @@ from sklearn.utils import Bunch
 
 from dcadl.data.archives import is_archive, unpacked
 from dcadl.data.bunch import flat_labels, make_bunch
+from dcadl.data.errors import shortened
 from dcadl.data.folder import OnError, image_folder
 from dcadl.data.images import Size, as_height_width, conform
 from dcadl.data.limits import MAX_BYTES, MAX_PIXELS
@@ -123,7 +124,7 @@ def _pick(arrays: dict[str, Any], keys: Sequence[str], what: str) -> str:
     for key in keys:
         if key in arrays:
             return key
-    found = ", ".join(sorted(arrays)) or "nothing"
+    found = shortened(", ".join(sorted(arrays))) or "nothing"
     raise ValueError(f"it holds no {what}: expected one of {', '.join(keys)}; found {found}.")
 
 

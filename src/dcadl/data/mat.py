@@ -9,6 +9,7 @@ from scipy.io import loadmat, whosmat
 from scipy.io.matlab import matfile_version
 from scipy.sparse import issparse
 
+from dcadl.data.errors import shortened
 from dcadl.data.limits import MAX_BYTES, check_bytes
 from dcadl.data.mat5 import text_cells
 
@@ -45,7 +46,7 @@ def _read_npz(path: Path, max_bytes: int) -> dict[str, Any]:
             return {name: stored[name] for name in stored.files}
     except Exception as error:  # zip, zlib and NumPy raise many kinds on damaged files
         raise ValueError(
-            f"cannot read {path} as plain arrays (pickled objects are never loaded): {error}"
+            f"cannot read {path} as plain arrays (pickled objects are never loaded): {shortened(error)}"
         ) from error
 
 
@@ -62,7 +63,7 @@ def _read_v5(path: Path, max_bytes: int) -> dict[str, Any]:
         # not unfolded, but there: what looks for numbers or texts under this name says what it found
         return {name: np.empty(shape, object) for name, shape, _ in listed if name not in read} | arrays
     except Exception as error:  # scipy's reader raises many kinds on damaged files
-        raise ValueError(f"cannot read {path} as a MATLAB file: {error}") from error
+        raise ValueError(f"cannot read {path} as a MATLAB file: {shortened(error)}") from error
 
 
 def _plain(name: str, value: Any, max_bytes: int) -> Any:
@@ -114,7 +115,7 @@ def _read_hdf5(path: Path, max_bytes: int) -> dict[str, Any]:
             arrays |= {name: texts for name, texts in cells.items() if texts is not None}
             return {name: np.asarray(value).T for name, value in arrays.items()}
     except Exception as error:  # so does the HDF5 library
-        raise ValueError(f"cannot read {path} as a MATLAB v7.3 file: {error}") from error
+        raise ValueError(f"cannot read {path} as a MATLAB v7.3 file: {shortened(error)}") from error
 
 
 def _inside(file: Any, name: str, h5py: Any) -> Any:

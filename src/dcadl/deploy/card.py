@@ -127,10 +127,13 @@ def _confidence(model: AnyModel, X: Any) -> np.ndarray:
 
 def _training(record: Mapping[str, Any]) -> dict[str, str]:
     """What the training run wrote down, in words."""
-    return {
-        key.replace("_", " "): f"{100 * value:.2f} %" if key.endswith("accuracy") else str(value)
-        for key, value in record.items()
-    }
+    return {key.replace("_", " "): _in_words(key, value) for key, value in record.items()}
+
+
+def _in_words(key: str, value: Any) -> str:
+    """A value of the record; an accuracy as a percentage, if it is one: a model file may say anything."""
+    share = key.endswith("accuracy") and isinstance(value, int | float) and 0 <= value <= 1
+    return f"{100 * value:.2f} %" if share else str(value)
 
 
 def _with_choice(model: Classifier, name: str, value: Any) -> str:

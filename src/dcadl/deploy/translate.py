@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -80,10 +81,16 @@ def facts_of(model: Classifier) -> dict[str, Any]:
         "calibrated": hasattr(model, "temperature_"),
     }
     training = dict(getattr(model, "training_", {}))
-    expected = getattr(model, "expected_accuracy_", training.get("cross_validated_accuracy"))
+    expected = getattr(model, "expected_accuracy_", _cross_validated(training))
     if expected is not None:
         facts["expected_accuracy"] = float(expected)
     return facts | ({"training": training} if training else {})
+
+
+def _cross_validated(training: Mapping[str, Any]) -> float | None:
+    """What cross-validation found, where the record has it; a model file may hold anything there."""
+    found = training.get("cross_validated_accuracy")
+    return found if isinstance(found, int | float) and 0 <= found <= 1 else None
 
 
 def _check_features(program: Program) -> None:

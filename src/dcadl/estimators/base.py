@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from dcadl.arrays import Array, array_namespace, fetch, one_blas_thread
 from dcadl.estimators.files import SavedModel, save
 from dcadl.estimators.fitting import FitReport, iterate, warn_if_not_converged
-from dcadl.estimators.prediction import finite_scores, in_memory, in_parts, on_backend
+from dcadl.estimators.prediction import finite_codes, finite_scores, in_memory, in_parts, on_backend
 from dcadl.estimators.probabilities import Probabilities
 from dcadl.estimators.validation import Training, open_npy, predict_rows
 from dcadl.ops.codes import by_image, respond, shrink, split_signs
@@ -179,8 +179,8 @@ class CodingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         X = self._opened(X)
         if not in_memory(X):
             return in_parts(self.transform, X, self._n_features_out)
-        with one_blas_thread():
-            return self._codes(predict_rows(self, X, self.image_shape_))
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            return finite_codes(self._codes(predict_rows(self, X, self.image_shape_)))
 
     def _codes(self, rows: Array) -> np.ndarray:
         """Codes of checked images as rows, brought home."""

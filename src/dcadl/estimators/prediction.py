@@ -23,15 +23,21 @@ def on_backend(backend: str, X: Array, *fitted: np.ndarray) -> tuple[Array, ...]
     return sent, *(xp.astype(send(a, backend), sent.dtype, copy=False) for a in fitted)
 
 
-def finite_scores(scores: Array) -> Array:
+def finite_scores(scores: Array, what: str = "Scores") -> Array:
     """The scores, unless one is no number: then no class can be named."""
     xp = array_namespace(scores)
     if not bool(xp.all(xp.isfinite(scores))):
         raise ValueError(
-            "Scores overflowed: the values of X, or the model's own, are too large to be multiplied. "
+            f"{what} overflowed: the values of X, or the model's own, are too large to be multiplied. "
             "Scale the images as in fit, to [0, 1] for example."
         )
     return scores
+
+
+def finite_codes(codes: Any) -> Any:
+    """The codes, unless one is no number."""
+    finite_scores(codes.data if sparse.issparse(codes) else codes, "Codes")
+    return codes
 
 
 class OnPatches(Protocol):

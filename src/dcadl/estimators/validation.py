@@ -277,7 +277,10 @@ def grid_of(estimator: PatchParameters, shape: tuple[int, ...]) -> Grid:
 def check_number(name: str, value: Any, low: float, *, integer: bool = False, above: bool = False) -> None:
     """Refuse what is not a finite number of at least (or, with `above`, more than) `low`."""
     kind = Integral if integer else Real
-    fits = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+    fits = isinstance(value, kind) and not isinstance(value, bool)
+    fits = fits and (
+        isinstance(value, Integral) or math.isfinite(value)
+    )  # an int may be too large for a float
     if not fits or value < low or (above and value == low):
         what = "an integer" if integer else "a number"
         bound = "more than" if above else "at least"

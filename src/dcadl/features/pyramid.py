@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dcadl.arrays import one_blas_thread
-from dcadl.data.errors import FewWordsError
+from dcadl.data.errors import FewWordsError, shortened
 from dcadl.data.mat import read_arrays
 from dcadl.data.npz import write_npz
 from dcadl.data.parallel import parallel_map, with_progress
@@ -141,7 +141,7 @@ class SpatialPyramid(TransformerMixin, BaseEstimator):
             return cls.from_contents(json.loads(str(arrays["parameters"])), arrays, **changes)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(
-                f"{path} is not a saved SpatialPyramid; it holds {', '.join(arrays)}."
+                f"{path} is not a saved SpatialPyramid; it holds {shortened(', '.join(arrays))}."
             ) from error
 
     def contents(self) -> tuple[dict[str, Any], dict[str, Any]]:

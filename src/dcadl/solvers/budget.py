@@ -29,7 +29,12 @@ def memory_bytes(limit: Any) -> int | None:
     if limit is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)", str(limit).strip().upper())
-    if isinstance(limit, bool) or match is None or match[2] not in UNITS or float(match[1]) == 0:
+    if (
+        isinstance(limit, bool)
+        or match is None
+        or match[2] not in UNITS
+        or not 0 < float(match[1]) < math.inf
+    ):
         raise ValueError(
             f"max_memory must be a size such as '2GB', '500MB' or a number of bytes; got {limit!r}."
         )

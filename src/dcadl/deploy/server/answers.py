@@ -11,6 +11,7 @@ from dcadl.deploy.evidence import evidence
 from dcadl.deploy.operations import Program
 from dcadl.deploy.server.limits import Refusal
 from dcadl.deploy.translate import operations_of
+from dcadl.estimators.loaded import one_line
 from dcadl.estimators.probabilities import softmax
 
 if TYPE_CHECKING:
@@ -88,5 +89,8 @@ def _scores(given: Loaded, X: np.ndarray) -> np.ndarray:
     """Scores of every class, (n, C), also where there are two."""
     if X.shape[1:] != given.sample_shape:  # the model was replaced while the request waited
         raise Refusal(409, f"The model was replaced and now takes samples of shape {given.sample_shape}.")
-    scores = np.asarray(given.model.decision_function(X))
+    try:
+        scores = np.asarray(given.model.decision_function(X))
+    except ValueError as error:  # a model from outside may overflow on samples that are as they must be
+        raise Refusal(422, one_line(error)) from None
     return np.stack([-scores / 2, scores / 2], axis=1) if scores.ndim == 1 else scores

@@ -79,12 +79,18 @@ class Batcher:
         try:
             found = await loop.run_in_executor(self._thread, self._answer, X)
         except Exception as error:  # one request's fault must not end the others' queue
-            for entry in batch:
-                if not entry.answers.done():
-                    entry.answers.set_exception(error)
+            await self._blame(batch, error)
             return
         end = 0
         for entry in batch:
             start, end = end, end + len(entry.X)
             if not entry.answers.done():
                 entry.answers.set_result(found[start:end])
+
+    async def _blame(self, batch: list[Waiting], error: Exception) -> None:
+        """Tell the one whose fault it is: of several requests each is answered again by itself."""
+        if len(batch) > 1:
+            for entry in batch:
+                await self._answer_all([entry])
+        elif not batch[0].answers.done():
+            batch[0].answers.set_exception(error)

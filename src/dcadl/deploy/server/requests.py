@@ -18,6 +18,7 @@ from dcadl.data.errors import TooManyPixelsError
 from dcadl.data.images import decode_bytes
 from dcadl.deploy.server.limits import Limits, Refusal
 from dcadl.deploy.server.models import BYTE, Served
+from dcadl.ops.patches import value_fault
 
 # Up to here a request is read in the event loop: a thread's way there and back would take longer.
 AT_ONCE_BYTES = 32_768  # of the body
@@ -132,6 +133,8 @@ def _from_array(values: Any, served: Served) -> np.ndarray:
         raise Refusal(422, f"An array must have shape {shape}; got {sample.shape}.")
     if not np.isfinite(sample).all():
         raise Refusal(422, "An array must hold finite numbers.")
+    if (fault := value_fault(sample)) is not None:
+        raise Refusal(422, f"An array {fault} in float32; scale it as in training.")
     return sample
 
 
