@@ -37,6 +37,9 @@ def _lock(stream: Any, path: str | os.PathLike[str]) -> None:
         return
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.stat(stream.name)  # gone where its owner ended between our opening and our locking it
+        # Gone, or another one, where its owner ended between our opening and our locking it.
+        ours = os.path.samestat(os.fstat(stream.fileno()), os.stat(stream.name))
     except (BlockingIOError, FileNotFoundError):
+        ours = False
+    if not ours:
         raise ValueError(f"{path} is in use by another command or fit: wait, or name another file.") from None

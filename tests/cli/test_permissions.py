@@ -71,6 +71,19 @@ def test_a_class_folder_that_may_not_be_read_is_named(refused, data, place):
     assert "Permission denied" in line
 
 
+def test_a_folder_of_pictures_to_predict_that_may_not_be_read_is_named(call, refused, model, data):
+    assert call("predict", model, data).exit_code == 0  # all that is imported is imported now
+    (data / "down").chmod(0)
+
+    try:
+        with unprivileged():
+            line = refused("predict", model, data)
+    finally:
+        (data / "down").chmod(0o755)
+
+    assert f"cannot read the folder {data / 'down'}: Permission denied" in line
+
+
 def test_a_place_that_may_not_be_written_to_is_said_before_the_fit(refused, data, place):
     closed = place / "closed"
     closed.mkdir(mode=0o555)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import dcadl
+from dcadl.cli.predict import _as_csv, _csv
 from dcadl.cli.sorting import copy_into
 from dcadl.cli.terminal import shortened_path
 
@@ -200,6 +205,12 @@ def test_a_label_cannot_lead_out_of_the_folder(tmp_path, pictures):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["sorted"]
 
 
+def test_labels_that_would_share_a_folder_are_refused(tmp_path, pictures):
+    with pytest.raises(ValueError, match=r"'a/b' and 'a_b' would share the folder 'a_b'"):
+        copy_into(tmp_path / "sorted", [(pictures[0], "a/b"), (pictures[1], "a_b")])
+    assert not (tmp_path / "sorted").exists()
+
+
 @pytest.mark.parametrize("ending", [".csv", ".jsonl"])
 def test_labels_are_written_to_a_file(call, tmp_path, model, pictures, ending):
     expected = json.loads(call("predict", model, *pictures, "--json").stdout)
@@ -257,3 +268,64 @@ def test_a_class_called_unsure_is_not_mistaken_for_the_answer(refused, tmp_path,
     dcadl.PatchRidge(patch_shape=6).fit(images / 255, named).save(tmp_path / "m")
 
     assert "a class of" in refused("predict", tmp_path / "m", *pictures, "--reject", 0.5)
+
+
+FORMULAS = {
+    "=HYPERLINK(1)": "'=HYPERLINK(1)",
+    "@x": "'@x",
+    "+x": "'+x",
+    "-cmd": "'-cmd",
+    "-1": "-1",
+    "+1e5": "+1e5",
+    "a=b": "a=b",
+}
+
+
+@pytest.mark.parametrize("label", FORMULAS)
+def test_no_label_in_a_csv_is_a_formula(label):
+    row = {"file": "a.png", "label": label, "margin": -0.5, "runner_up": label}
+    (found,) = csv.DictReader(io.StringIO(_as_csv([row])))
+    assert found == {
+        "file": "a.png",
+        "label": FORMULAS[label],
+        "margin": "-0.5",
+        "runner_up": FORMULAS[label],
+    }
+
+
+def test_a_file_in_a_csv_is_no_formula_and_the_same_file(call, tmp_path, model, pictures, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(pictures[0], "=1+1.png")
+    (row,) = csv.DictReader(io.StringIO(call("predict", model, "=1+1.png", "--csv").stdout))
+    assert row["file"] == "./=1+1.png"
+    assert Path(row["file"]).is_file()
+
+
+WRITTEN = {
+    "--csv": lambda result: os.fsdecode(result.stdout_bytes),
+    "--output=a.csv": lambda result: os.fsdecode(Path("a.csv").read_bytes()),
+    "--output=a.jsonl": lambda result: json.loads(Path("a.jsonl").read_bytes())["file"],
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_names_are_kept_to_the_byte(call, tmp_path, model, pictures, form, monkeypatch):
+    """Control characters, and bytes that are no UTF-8: a program that reads them finds the file again."""
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"\x1b[31m\xff.png")
+    shutil.copy(pictures[0], name)
+    assert name in WRITTEN[form](call("predict", model, tmp_path, form))
+
+
+def test_csv_on_a_terminal_has_no_power_over_it(monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stdout", terminal)
+    _csv([{"file": "\x1b[31m.png"}])
+    assert terminal.getvalue() == "file\n\\u001b[31m.png\n"
+
+
+def test_an_output_that_cannot_be_written_is_said_before_any_work(refused, tmp_path, pictures):
+    (tmp_path / "there.csv").mkdir()
+    line = refused("predict", tmp_path / "no model", pictures[0], "-o", tmp_path / "there.csv")
+    assert "there.csv" in line

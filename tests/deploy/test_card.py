@@ -112,12 +112,13 @@ def test_an_accuracy_that_is_none_is_not_on_the_card(accuracy):
 
 def test_names_become_no_markup():
     X = case("dcadl").real
-    labels = np.where(np.arange(len(X)) % 2, "<script>alert(1)</script>", "a|b`c\nd")
+    labels = np.where(np.arange(len(X)) % 2, "<script>alert(1)</script>", "a|b`c\nd\x1b[31m")
     model = DPL(n_atoms=2, max_iter=1, random_state=0).fit(X, labels)
 
     page = as_html(card(model, "<b>", size=1, measured=measure(model, X, labels[::-1], "x|y")), "<b>")
 
     assert "<script" not in page
+    assert "\x1b" not in page
     assert "<b>" not in page
     assert "&lt;script&gt;" in page
     assert "<td>x|y" not in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from dcadl.atomic import check_writable
 from dcadl.cli.read import ImageForm, MaxPixels, SkipUnreadable, image_form, unreadable_advice
 from dcadl.cli.sorting import copy_into, find_pictures
 from dcadl.cli.terminal import FileCell, advising, cell, clean_exit, note, say
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 UNSURE = "unsure"
 AT_ONCE = 256  # pictures in memory
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet's formulas begin with
 
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A file that `dcadl fit` or model.save(...) wrote.")
@@ -162,13 +165,16 @@ def _check_output(output: Path | None, read: list[Path]) -> None:
         raise ValueError(f"folder of --output not found: {output.resolve().parent}")
     if any(output.resolve() == path.resolve() for path in read):
         raise ValueError(f"--output would overwrite {output}, which is read. Give another name.")
+    check_writable(output)
 
 
 def _write(output: Path, found: list[dict[str, Any]]) -> None:
     from dcadl.atomic import write_atomically
 
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
-    write_atomically(output, (_as_csv(found) if output.suffix == ".csv" else lines).encode())
+    # A file's name may hold bytes that are no UTF-8: CSV keeps them, JSON has a way to write them.
+    data = _csv_bytes(found) if output.suffix == ".csv" else lines.encode(errors="backslashreplace")
+    write_atomically(output, data)
     note(f"{len(found)} labels written to {output}")
 
 
@@ -177,15 +183,43 @@ def _json(found: list[dict[str, Any]]) -> None:
 
 
 def _csv(found: list[dict[str, Any]]) -> None:
-    typer.echo(_as_csv(found), nl=False)
+    """Names as they are, for a program that reads them; `typer.echo` would take colours out of them."""
+    if sys.stdout.isatty():
+        say(_as_csv(found).rstrip("\n"))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(_csv_bytes(found))
+
+
+def _csv_bytes(found: list[dict[str, Any]]) -> bytes:
+    return _as_csv(found).encode(errors="surrogateescape")
 
 
 def _as_csv(found: list[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(found[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(found)
+    writer.writerows({name: _no_formula(name, value) for name, value in row.items()} for row in found)
     return text.getvalue()
+
+
+def _no_formula(name: str, value: Any) -> Any:
+    """A text that no spreadsheet runs: they take `=…`, and `+…`, `-…` and `@…`, for formulas.
+
+    A path begins with `./` then, which names the same file; a label with an apostrophe, as spreadsheets
+    themselves mark texts. Numbers stay.
+    """
+    if not isinstance(value, str) or not value.startswith(FORMULA) or _is_number(value):
+        return value
+    return f"./{value}" if name == "file" else f"'{value}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _table(found: list[dict[str, Any]]) -> None:

@@ -13,16 +13,14 @@ from dcadl.atomic import replacing
 
 def find_pictures(words: Sequence[str]) -> list[Path]:
     """The files that words mean: files, folders to any depth, patterns that the shell left as they are."""
+    from dcadl.data.folder import files_below
     from dcadl.data.images import IMAGE_SUFFIXES
 
     found: list[Path] = []
     for word in words:
         path = Path(word)
         if path.is_dir():
-            inside = [
-                p for p in sorted(path.rglob("*")) if p.suffix.lower() in IMAGE_SUFFIXES and p.is_file()
-            ]
-            inside = [p for p in inside if not p.name.startswith(".")]
+            inside = [p for p in files_below(path) if p.suffix.lower() in IMAGE_SUFFIXES]
             if not inside:
                 raise ValueError(f"the folder {path} holds no pictures.")
             found += inside
@@ -42,9 +40,10 @@ def copy_into(folder: Path, labelled: Iterable[tuple[Path, str]]) -> int:
     Nothing is overwritten: another file of that name gets a number after its own, and a copy that is there
     already stays.
     """
-    count = 0
+    labelled, count = list(labelled), 0
+    names = _folder_names({label for _, label in labelled})
     for file, label in labelled:
-        home = folder / _folder_name(label)
+        home = folder / names[label]
         home.mkdir(parents=True, exist_ok=True)
         target = _free_place(home, file)
         if target is not None:
@@ -69,6 +68,18 @@ def _free_place(home: Path, file: Path) -> Path | None:
         number += 1
         target = home / f"{file.stem}-{number}{file.suffix}"
     return target
+
+
+def _folder_names(labels: Iterable[str]) -> dict[str, str]:
+    """The folder of each label; two labels in one folder could not be told apart again."""
+    found: dict[str, str] = {}
+    for label in sorted(labels):
+        name = _folder_name(label)
+        if name in found.values():
+            other = next(one for one, there in found.items() if there == name)
+            raise ValueError(f"the labels {other!r} and {label!r} would share the folder {name!r}.")
+        found[label] = name
+    return found
 
 
 def _folder_name(label: str) -> str:

@@ -145,7 +145,7 @@ def list_folder(path: str | Path, *, on_error: OnError = "raise") -> Listing:
     if not folders:
         raise ValueError(f"expected one sub-folder per class in {path}; found no sub-folders.")
     _refuse_same_names(folders)
-    held = {folder: _files_below(folder) for folder in folders}
+    held = {folder: files_below(folder) for folder in folders}
     pictures = {folder: [f for f in files if _is_picture(f)] for folder, files in held.items()}
     empty = [_with_endings(folder.name, held[folder]) for folder in folders if not pictures[folder]]
     if len(empty) == len(folders):
@@ -233,7 +233,7 @@ def _levels(folder: Path) -> list[Path]:
     return [folder, *_levels(inner[0])] if wraps else [folder]
 
 
-def _files_below(folder: Path) -> list[Path]:
+def files_below(folder: Path) -> list[Path]:
     """Every file at any depth, hidden ones and hidden folders left out; an unreadable folder is an error."""
 
     def refuse(error: OSError) -> None:
@@ -252,7 +252,7 @@ def _files_outside(level: Path) -> Iterator[Path]:
         if entry.is_file():
             yield entry
         elif entry.name.startswith("__"):
-            yield from _files_below(entry)
+            yield from files_below(entry)
 
 
 def _with_endings(name: str, files: list[Path]) -> str:

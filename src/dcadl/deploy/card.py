@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -113,7 +114,8 @@ def _text(value: Any) -> Any:
     if isinstance(value, _Raw) or not isinstance(value, str):
         return value
     one_line = re.sub(r"\s*[\r\n]+\s*", " ", value)
-    return "".join(f"\\{c}" if c in "\\`*_[]<>#|&!~" else c for c in one_line)
+    plain = "".join(" " if unicodedata.category(c) == "Cc" else c for c in one_line)  # for a terminal, too
+    return "".join(f"\\{c}" if c in "\\`*_[]<>#|&!~" else c for c in plain)
 
 
 def _confidence(model: AnyModel, X: Any) -> np.ndarray:
