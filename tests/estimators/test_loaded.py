@@ -90,6 +90,26 @@ def test_a_damaged_header_is_refused(files, write, name, damage):
     refused(write({**header, where: {**header[where], **changes}}, arrays))
 
 
+STRUCTURES = {
+    "a stride of zero": {"params": {"stride": 0}},
+    "a patch that is none": {"params": {"patch_shape": "x"}},
+    "a ridge that is no number": {"values": {"lam_": "x"}},
+    "learning that is neither": {"values": {"learned_": [1]}},
+    "a comparison of no patches": {"values": {"_compared": [[[0, 0], None, [1], 0.1, 0.9, 10]]}},
+    "a comparison of nothing known": {"values": {"_compared": [[[3, 3], "x", [1], 0.1, 0.9, 10]]}},
+    "a comparison of no pools": {"values": {"_compared": [[[3, 3], None, 7, 0.1, 0.9, 10]]}},
+    "a comparison without a loss": {"values": {"_compared": [[[3, 3], None, [1], "x", 0.9, 10]]}},
+    "a comparison without images": {"values": {"_compared": [[[3, 3], None, [1], 0.1, 0.9, None]]}},
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_a_structure_that_no_fit_of_loo_adl_chooses_is_refused(files, write, name):
+    header, arrays = files["LOOADL"]
+    changed = {where: {**header[where], **changes} for where, changes in STRUCTURES[name].items()}
+    refused(write({**header, **changed}, arrays))
+
+
 @pytest.mark.parametrize("name", ["DCADL", "PatchRidge", "RandomAtoms"])
 @pytest.mark.parametrize(
     "grid", [[[8, 8, 1], [4, 4], [0, 0]], [[8, 8, 1], [4, 4], [1, 1]], [[8, 8, 1], [4, 4]], 7], ids=str

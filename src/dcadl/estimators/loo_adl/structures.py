@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Protocol
 
-from dcadl.estimators.validation import check_number, check_option
+from dcadl.estimators.validation import check_flag, check_number, check_option
 from dcadl.ops.patches import Grid, patch_grid
 from dcadl.solvers.structure import NORMALISATIONS, Candidate
 
@@ -119,6 +119,10 @@ class Structured(Protocol):
     _compared: Any
     expected_accuracy_: float
     n_judged_: int
+    learned_: bool
+    lam_: float
+    patch_shape: Any
+    stride: Any
 
 
 def check_structure(model: Structured) -> None:
@@ -142,8 +146,13 @@ def check_structure(model: Structured) -> None:
     _check_compared(model._compared)
     _check_share("expected_accuracy_", model.expected_accuracy_)
     check_number("n_judged_", model.n_judged_, 1, integer=True)
+    check_flag("learned_", model.learned_)
+    _check_amount("lam_", model.lam_)
     if model._usual is not None:
         check_number("the usual length", model._usual, 0, above=True)
+    if not (_auto(model.patch_shape) and _auto(model.stride)):  # then images are not reduced
+        given = None if _auto(model.patch_shape) else model.patch_shape
+        patch_grid(model.image_shape_, given, 1 if _auto(model.stride) else model.stride)
 
 
 def _check_compared(compared: Any) -> None:
@@ -152,9 +161,19 @@ def _check_compared(compared: Any) -> None:
         not isinstance(row, tuple | list) or len(row) != len(Candidate._fields) for row in rows
     ):
         raise ValueError(f"the structures compared must have {len(Candidate._fields)} values each.")
-    for row in rows:
-        _check_share("the accuracy of a structure", Candidate(*row).accuracy)
-        check_number("the images a structure was compared on", Candidate(*row).n_images, 1, integer=True)
+    for patch, normalize, pool, loss, accuracy, n in rows:
+        patch_grid((MOST_VALUES, MOST_VALUES), patch, 1)
+        check_option("the normalisation of a structure", normalize, NORMALISATIONS)
+        check_levels(pool)
+        _check_amount("the loss of a structure", loss)
+        _check_share("the accuracy of a structure", accuracy)
+        check_number("the images of a structure", n, 1, integer=True)
+
+
+def _check_amount(name: str, value: Any) -> None:
+    """Refuse what is no finite number of at least 0; one that was computed may be as small as it likes."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be a number of at least 0; got {value!r}.")
 
 
 def _check_share(name: str, value: Any) -> None:
