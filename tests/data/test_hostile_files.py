@@ -149,6 +149,26 @@ def test_a_mat_that_holds_more_than_its_shapes_say_is_refused(tmp_path, bomb):
         read_arrays(path, max_bytes=10**6)
 
 
+UNSOUND = {
+    "data of no known kind": matrix(6, (1, 1), b"X", element(11, bytes(8))),
+    "no data": matrix(6, (1, 1), b"X", b""),
+    "data that end too early": matrix(6, (1, 1), b"X", struct.pack("<II", 9, 800)),
+    "a text of no known kind in a cell": matrix(1, (1, 1), b"X", matrix(4, (1, 1), b"", element(99, b"a"))),
+    "too few cells": matrix(1, (2, 1), b"X", matrix(4, (1, 1), b"", element(16, b"a"))),
+    "no matrix": element(9, bytes(8)),
+}
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["compressed", "as it is"])
+@pytest.mark.parametrize("content", UNSOUND.values(), ids=UNSOUND)
+def test_a_mat_that_would_end_the_process_is_refused(tmp_path, content, packed):
+    """SciPy's reader looks kinds up in a table without looking at its end."""
+    path = write_mat(tmp_path / "a.mat", *[content] * packed)
+    path.write_bytes(path.read_bytes() + content * (not packed))
+    with pytest.raises(ValueError, match=r"cannot read .*a\.mat as a MATLAB file"):
+        read_arrays(path)
+
+
 def test_a_cell_inside_a_cell_is_never_made(tmp_path):
     """A hundred bytes that tell of a thousand million cells."""
     nested = matrix(1, (1, 1), b"X", matrix(1, (10**9, 1), b"", b""))
@@ -185,6 +205,17 @@ def test_a_huge_sparse_matrix_is_refused_before_it_is_filled_up(tmp_path):
     savemat(tmp_path / "s.mat", {"X": sparse.csc_matrix((200_000, 200_000)), "y": np.zeros(3)})
     with pytest.raises(ValueError, match=r"X of shape \(200000, 200000\)"):
         read_arrays(tmp_path / "s.mat")
+
+
+@pytest.mark.parametrize("row", [-1, 3, 10**6])
+def test_a_sparse_matrix_with_entries_beyond_its_shape_is_refused(tmp_path, row):
+    """SciPy would write them where they say, beyond the array."""
+    content = (
+        element(5, struct.pack("<i", row)) + element(5, struct.pack("<2i", 0, 1)) + element(9, ZEROS[:8])
+    )
+    path = write_mat(tmp_path / "a.mat", matrix(5, (3, 1), b"X", content, nonzero=1))
+    with pytest.raises(ValueError, match=r"cannot read .*a\.mat as a MATLAB file"):
+        read_arrays(path)
 
 
 def test_an_hdf5_dataset_larger_than_the_limit_is_refused(tmp_path):

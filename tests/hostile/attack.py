@@ -25,13 +25,14 @@ import numpy as np
 from targets import TARGETS
 
 SHARES = {  # of all cases: what takes longer has fewer
-    "model files": 0.35,
+    "model files": 0.3,
     "pyramids": 0.05,
-    "records": 0.25,
+    "records": 0.2,
     "archives": 0.1,
     "arrays": 0.1,
     "parameters": 0.1,
     "checkpoints": 0.05,
+    "data files": 0.1,
 }
 SECONDS, MEGABYTES = 2, 500  # that a case may take
 OUTSIDE = "outside"

@@ -152,7 +152,28 @@ class Parameters:
     """A parameter of any value is a ValueError, or gives a model that is saved, loaded and predicts alike."""
 
     VALUES = (
-        *(None, True, -1, 0, 1, 2, 7, 40, 2**63, 1.5, 0.0, 1e-300, 1e-20, 1e-6, 0.3, 1e3, 1e20, 1e300, -0.5),
+        *(
+            None,
+            True,
+            -1,
+            0,
+            1,
+            2,
+            7,
+            40,
+            2**63,
+            1.5,
+            0.0,
+            1e-300,
+            1e-20,
+            1e-6,
+            0.3,
+            1e3,
+            1e20,
+            1e300,
+            -0.5,
+            10**400,
+        ),
         *(
             float("nan"),
             float("inf"),

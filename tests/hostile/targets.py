@@ -7,6 +7,7 @@ import json
 
 import mutate
 import numpy as np
+from data_files import DataFiles
 from inputs import Archives, Arrays, Parameters
 from outcomes import TINY, WORKED, images, methods, refused
 from safetensors import safe_open
@@ -198,4 +199,5 @@ TARGETS = {
     "archives": Archives,
     "arrays": Arrays,
     "parameters": Parameters,
+    "data files": DataFiles,
 }

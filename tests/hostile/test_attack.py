@@ -19,7 +19,7 @@ def test_no_case_is_outside_the_promises(name):
     assert counts[OUTSIDE] == 0
 
 
-@pytest.mark.parametrize("name", ["model files", "records", "archives", "arrays", "parameters"])
+@pytest.mark.parametrize("name", ["model files", "records", "archives", "arrays", "parameters", "data files"])
 def test_some_cases_are_refused_and_some_work(name):
     """Damage that everything survives, or nothing, would show nothing."""
     counts, _, _ = attack(name, 60, seed=2)

@@ -70,6 +70,8 @@ def _plain(name: str, value: Any, max_bytes: int) -> Any:
     """Sparse matrices filled up, cells of texts as texts; all else as it is."""
     if issparse(value):
         check_bytes(value.shape, value.dtype.itemsize, max_bytes, name)
+        value = value.tocsc(copy=False)
+        value.check_format(full_check=True)  # an index beyond the shape would be written to as it is
         return value.toarray()
     texts = [_text(cell) for cell in value.ravel()] if value.dtype == object else []
     if texts and None not in texts:
