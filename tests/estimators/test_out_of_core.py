@@ -10,7 +10,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from dcadl import DCADL
+import dcadl
+from dcadl import DCADL, PatchRidge
 from dcadl.data import image_folder
 from dcadl.estimators.validation import on_disk
 from dcadl.solvers import spill, walk
@@ -238,3 +239,32 @@ def test_a_fit_stays_within_its_memory_limit(rng, overflow):
     with threadpool_limits(1):  # each thread has chunks of its own
         assert peak_of_fit(X, y, max_memory="90MB", overflow=overflow) < 90e6
         assert peak_of_fit(X, y) > 120e6
+
+
+def damaged_zarr(X, folder):
+    stored = as_zarr(X, folder)
+    chunk = next(path for path in sorted((folder / "x.zarr" / "c").rglob("*")) if path.is_file())
+    chunk.write_bytes(b"no chunk at all")
+    return stored
+
+
+def damaged_hdf5(X, folder):
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed: pip install 'dcadl[data]'")
+    with h5py.File(folder / "x.h5", "w") as file:
+        dataset = file.create_dataset("x", data=X, chunks=(100, 8, 8), compression="gzip")
+        first = dataset.id.get_chunk_info(0).byte_offset
+    content = bytearray((folder / "x.h5").read_bytes())
+    content[first : first + 50] = bytes(50)
+    (folder / "x.h5").write_bytes(bytes(content))
+    return h5py.File(folder / "x.h5")["x"]
+
+
+@pytest.mark.parametrize("name", ["DCADL", "LOOADL", "PatchRidge", "DPL"])
+@pytest.mark.parametrize("damaged", [damaged_zarr, damaged_hdf5])
+def test_a_damaged_chunk_is_said(digits, tmp_path, damaged, name):
+    X, y = digits
+    there = damaged(X, tmp_path)
+    with pytest.raises(ValueError, match=r"Images \d+ to \d+ of X cannot be read .*damaged"):
+        getattr(dcadl, name)().fit(there, y)
+    with pytest.raises(ValueError, match=r"Images 0 to \d+ of X cannot be read .*damaged"):
+        PatchRidge().fit(X, y).predict(there)

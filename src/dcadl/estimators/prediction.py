@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import sparse
 from dcadl.arrays import Array, array_namespace, send
 from dcadl.estimators.validation import is_dask, on_disk
 from dcadl.ops.patches import Grid
+from dcadl.solvers.sources import read_part
 from dcadl.solvers.walk import map_rows
 
 PART_BYTES = 64_000_000  # pixels that a prediction on unloaded data reads at once
@@ -70,7 +72,8 @@ def in_parts(function: Callable[[Any], Any], X: Any, width: int | None, dtype: A
 
 def _by_parts(function: Callable[[Any], Any], X: Any) -> Any:
     step = max(1, PART_BYTES // (4 * int(np.prod(X.shape[1:]))))
-    parts = [function(np.asarray(X[i : i + step])) for i in range(0, X.shape[0], step)]
+    ends = [*range(0, X.shape[0], step), X.shape[0]]
+    parts = [function(np.asarray(read_part(X, slice(a, b)))) for a, b in pairwise(ends)]
     return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
 
 

@@ -23,7 +23,7 @@ from dcadl.ops.patches import NORMALISATIONS, Grid, normalised_patches, patch_gr
 from dcadl.ops.ridge import to_contrasts
 from dcadl.ops.span import span_of
 from dcadl.solvers.code_ridge import LARGEST, Code, Opened, chosen_normalisation
-from dcadl.solvers.sources import StoredImages
+from dcadl.solvers.sources import StoredImages, read_part
 from dcadl.solvers.walk import chunked
 
 if TYPE_CHECKING:
@@ -337,6 +337,8 @@ def _device_rows(X: Array, width: int) -> Array:
 
 def _as_rows(X: Any) -> Any:
     """Images flattened to rows; what is not an image stack is left for scikit-learn to check."""
+    if type(X).__module__.partition(".")[0] in LIBRARIES and readable(X):
+        X = read_part(X, slice(0, X.shape[0]))
     if not _sample_shape(X):
         return X
     X = fetch(X)

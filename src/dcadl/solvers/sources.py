@@ -15,6 +15,20 @@ from dcadl.ops.ridge import to_contrasts
 OnDisk = Any  # anything with shape, dtype and slices along its first axis
 
 
+def read_part(X: OnDisk, part: slice, first: int = 0) -> Any:
+    """Some images from where they lie; what HDF5, Zarr and their codecs raise of damage is a ValueError."""
+    if isinstance(X, np.ndarray):
+        return X[part]
+    try:
+        return np.asarray(X[part])
+    except Exception as error:
+        fault = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(
+            f"Images {first + part.start} to {first + part.stop - 1} of X cannot be read ({fault}); "
+            "its file or a chunk of it is damaged."
+        ) from error
+
+
 class StoredImages(NamedTuple):
     """Images as rows of pixels in one precision, made when asked for."""
 
@@ -29,7 +43,7 @@ class StoredImages(NamedTuple):
 
     def rows(self, part: slice) -> np.ndarray:
         """Some images as rows; NaN and infinity are refused here, since no one looked before."""
-        found = self.X[part]
+        found = read_part(self.X, part, self.first)
         rows = np.array(found, dtype=self.dtype, order="C").reshape(found.shape[0], -1)  # rows are hashed
         if isinstance(found, np.memmap):
             drop_pages(found)
