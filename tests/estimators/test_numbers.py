@@ -92,6 +92,8 @@ def test_the_same_holds_for_weights_of_data_on_disk(digits, tmp_path, weight):
         ("DCADL", {"max_iter": 2**63}),
         ("DCADL", {"max_iter": 10**400}),
         ("DCADL", {"max_memory": 10**400}),
+        ("DCADL", {"solver": "paper", "lam3": 0}),
+        ("DADL", {"lam3": 0}),
         ("LOOADL", {"tol": 10**400}),
         ("PatchRidge", {"lam": -(10**400)}),
         ("DCADL", {"lam2": 1e300}),

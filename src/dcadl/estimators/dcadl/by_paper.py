@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from dcadl.arrays import send
 from dcadl.estimators.fitting import FitReport, Result, fitted_array, iterate, last_value
-from dcadl.estimators.validation import Training, grid_of, open_npy, training_data
+from dcadl.estimators.validation import Training, check_number, grid_of, open_npy, training_data
 from dcadl.ops.patches import Grid, atom_shape, normalised_patches
 from dcadl.solvers import paper
 
@@ -31,6 +31,7 @@ def fit_by_paper(model: DCADL, X: Any, y: Any, sample_weight: Any, checkpoint: A
             "solver='paper' supports neither weights nor checkpoints; use solver='descent' with "
             "sample_weight, class_weight or checkpoint."
         )
+    check_number("lam3", model.lam3, 0, above=True)  # line 10 has no other ridge
     data = training_data(model, open_npy(X), y)
     grid, how = grid_of(model, data.image_shape), _normalisation(model)
     report = FitReport(model, model.max_iter + 1, X, y)
