@@ -219,7 +219,7 @@ def test_names_of_classes_come_out_as_they_went_in(tmp_path):
         "%s",
         "1",
         "2",
-        "3",
+        "NAME_3",
     ]
     program = operations_of(case("dcadl").model)._replace(classes=np.array(names))
     facts = {**program.facts, "parameters": {"evil": "*/ int x; /* ??/"}}

@@ -134,9 +134,12 @@ def _label_function(classes: np.ndarray) -> str:
 
 
 def _c_string(text: str) -> str:
-    """A literal in plain ASCII; three octal digits each, so that no digit after them is taken in."""
+    """A literal in plain ASCII; three octal digits each, so that no digit after them is taken in.
+
+    Without an underscore, by which NAME_ is found and replaced in the whole header.
+    """
     plain = "".join(
-        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?_' else f"\\{byte:03o}"
         for byte in text.encode()
     )
     return f'"{plain}"'
