@@ -27,6 +27,7 @@ __all__ = [
     "array_namespace",
     "as_float64",
     "batch_rows",
+    "beside_others",
     "blas_threads",
     "blas_threads_for",
     "check_backend",
@@ -176,10 +177,8 @@ def spd_inverse(A: Array) -> Array:
     if not is_numpy_namespace(xp):
         return xp.linalg.inv(A)
     # LAPACK's potrf and potri: half the operations of a general inverse.
-    lower, _ = dpotri(
-        cholesky(A.T, lower=True, check_finite=False), lower=1, overwrite_c=1
-    )  # above the diagonal it is zero
-    inverse = lower + lower.T
+    upper, _ = dpotri(_numpy_factor(A).T, lower=0, overwrite_c=1)  # below the diagonal it is zero
+    inverse = upper + upper.T
     np.einsum("ii->i", inverse)[:] *= 0.5
     return inverse
 
@@ -192,7 +191,17 @@ def spd_inverse_root(A: Array) -> Array:
         return import_torch().linalg.solve_triangular(_cholesky(A), eye, upper=False)
     if not is_numpy_namespace(xp):
         return xp.linalg.inv(xp.linalg.cholesky(A))
-    return dtrtri(cholesky(A.T, lower=True, check_finite=False), lower=1, overwrite_c=1)[0]
+    return dtrtri(_numpy_factor(A).T, lower=0, overwrite_c=1)[0].T
+
+
+def _numpy_factor(A: np.ndarray) -> np.ndarray:
+    """L of A = LLᵀ, row by row in memory.
+
+    NumPy lets other threads go on meanwhile, SciPy does not; of large matrices SciPy's is the faster one.
+    """
+    if A.shape[0] < LARGE_SYSTEM:
+        return np.linalg.cholesky(A)
+    return cholesky(A.T, check_finite=False).T  # A.T: as LAPACK wants it in memory
 
 
 def inverse_factor(A: Array, eye: Array) -> Array:
@@ -267,6 +276,7 @@ class _BlasThreads:
         self._held = False
         self._full = 1
         self._owner: int | None = None
+        self._local = threading.local()
 
     def width(self) -> int:
         """Threads that BLAS may use: a user's own limit is honoured."""
@@ -292,12 +302,25 @@ class _BlasThreads:
 
     @contextmanager
     def for_size(self, size: int) -> Iterator[None]:
-        """All of BLAS's threads again, for products of `size` × `size` and more that are worth it."""
-        if size < LARGE_SYSTEM or self._owner != threading.get_ident():
+        """All of BLAS's threads again, for products of `size` × `size` and more that are worth it.
+
+        Not where others of our threads are at work: their small products would have them, too.
+        """
+        shared = getattr(self._local, "beside", 0)
+        if size < LARGE_SYSTEM or self._owner != threading.get_ident() or shared:
             yield
             return
         with _controller().limit(limits=self._full, user_api="blas"):
             yield
+
+    @contextmanager
+    def beside_others(self) -> Iterator[None]:
+        """While this thread does its part of what several of ours do at once."""
+        self._local.beside = getattr(self._local, "beside", 0) + 1
+        try:
+            yield
+        finally:
+            self._local.beside -= 1
 
 
 @cache
@@ -313,6 +336,7 @@ _BLAS = _BlasThreads()
 blas_threads = _BLAS.width
 one_blas_thread = _BLAS.single
 blas_threads_for = _BLAS.for_size
+beside_others = _BLAS.beside_others
 
 
 @contextmanager

@@ -133,11 +133,12 @@ def available_bytes() -> int:
 def memory_needed(model: AnyModel, n: int, shape: tuple[int, ...]) -> int:
     """About how much memory a fit takes at most: samples as they are read and as numbers, and its own.
 
-    A second copy as numbers is made by whoever puts them in order or centres them, the control among them.
+    Copies as numbers are made by whoever puts them in order or centres them, the control among them, and by
+    the check of what comes.
     """
     values = int(np.prod(shape))
     own = _loo_adl_bytes(n, shape) if type(model).__name__ == "LOOADL" else _patch_bytes(model, n, shape)
-    return PROCESS_BYTES + (1 + 2 * 4) * n * values + own
+    return PROCESS_BYTES + (1 + 3 * 4) * n * values + own
 
 
 def _loo_adl_bytes(n: int, shape: tuple[int, ...]) -> int:

@@ -30,10 +30,16 @@ class Standard(NamedTuple):
 
 def standard_of(F: Array, share: Array, groups: Groups) -> Standard:
     """Weighted means and deviations of F's columns; `share` (n,) sums to one."""
+    return standardised(F, share, groups)[1]
+
+
+def standardised(F: Array, share: Array, groups: Groups) -> tuple[Array, Standard]:
+    """F by its own standard, and that."""
     mean = share @ F
     away = F - mean
-    away *= away
-    return standard_from(mean, array_namespace(F).sqrt(share @ away), groups)
+    standard = standard_from(mean, array_namespace(F).sqrt(share @ (away * away)), groups)
+    away *= standard.gain
+    return away, standard
 
 
 def standard_from(mean: Array, deviation: Array, groups: Groups) -> Standard:
@@ -51,13 +57,15 @@ def standardise(F: Array, standard: Standard) -> Array:
     return away
 
 
-def standardise_back(F: Array, A: Array, dA: Array, share: Array, standard: Standard) -> Array:
+def standardise_back(A: Array, dA: Array, share: Array, standard: Standard) -> Array:
     """dL/dF from dL/dA, A the standardised F, means and deviations moving along; Σ_i dA_i must be zero."""
-    xp = array_namespace(F)
-    d_divisor = -xp.sum(dA * A, axis=0) / standard.divisor
+    d_divisor = -array_namespace(A).sum(dA * A, axis=0) / standard.divisor
     d_deviation = d_divisor + DEVIATION_FLOOR * _group_means(d_divisor, standard.groups)
-    d_variance = d_deviation / (standard.deviation + _no_deviation(F))
-    return dA * standard.gain + share[:, None] * ((F - standard.mean) * d_variance)
+    pull = d_deviation / (standard.deviation + _no_deviation(A))
+    dF = A * (pull / standard.gain)  # (F − mean)·pull
+    dF *= share[:, None]
+    dF += dA * standard.gain
+    return dF
 
 
 def _no_deviation(F: Array) -> float:

@@ -43,8 +43,9 @@ def signless_kmeans(U: np.ndarray, m: int, rng: np.random.RandomState, passes: i
         sums = members @ U
         lengths = np.linalg.norm(sums, axis=1)
         empty = np.flatnonzero(lengths <= 0)
-        worst = np.argsort(np.abs(fit), kind="stable")[: len(empty)]
-        sums[empty[: len(worst)]] = U[worst]
+        if len(empty):
+            worst = np.argsort(np.abs(fit), kind="stable")[: len(empty)]
+            sums[empty[: len(worst)]] = U[worst]
         Omega = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), tiny(sums))
     return Omega
 

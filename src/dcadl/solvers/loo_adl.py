@@ -48,14 +48,14 @@ from dcadl.ops.maps import (
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.ridge import Rows
-from dcadl.ops.standardise import Groups, standard_of, standardise, standardise_back
+from dcadl.ops.standardise import Groups, standardise_back, standardised
 from dcadl.solvers.walk import Walk, chunk_slices, even_slices
 
 MEMORY = 12  # pairs that L-BFGS keeps
 FIRST_MOVE = 0.2  # length of the first step of an atom, in units of its own
 MOST_HALVINGS = 8
-MAP_BYTES = 3_000_000  # of windows and maps of a chunk
-BAND_BYTES = 2_500_000  # of strips and maps of a band, of a chunk
+MAP_BYTES = 12_000_000  # of windows and maps of a chunk
+BAND_BYTES = 10_000_000  # of strips and maps of a band, of a chunk
 BLOCK_ROWS = 320  # images whose features a thread works on: few enough to share, enough for products
 LOG_T = (-15.0, 5.0)  # what log t stays within
 ENOUGH = 1e-4  # share of the decrease that the gradient promises
@@ -230,13 +230,12 @@ def _loss_of_features(problem: Problem, F: Array) -> tuple[float, Array]:
     total = float(xp.sum(as_float64(root) ** 2))
     share = root * root / total
     m = F.shape[1] // (2 * problem.model.pyramid.n_cells)
-    standard = standard_of(F, share, groups_of(problem.model.pyramid, m))
-    A = standardise(F, standard)
+    A, standard = standardised(F, share, groups_of(problem.model.pyramid, m))
     rows = Rows(A * root[:, None], problem.Y, root / total**0.5, total)
     slices = even_slices(F.shape[0], batch_rows(F, BLOCK_ROWS))
     with blas_threads_for(min(F.shape)):
         value, gradient = loss_and_gradient(rows, problem.lam, slices, problem.walk)
-    return value, standardise_back(F, A, gradient * root[:, None], share, standard)
+    return value, standardise_back(A, gradient * root[:, None], share, standard)
 
 
 # --- the step --------------------------------------------------------------------------------------------

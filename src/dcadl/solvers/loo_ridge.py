@@ -18,10 +18,10 @@ from dcadl.ops.ridge import (
     mean_square,
     search_lam,
 )
-from dcadl.ops.standardise import Groups, Standard, standard_from, standard_of, standardise
+from dcadl.ops.standardise import Groups, Standard, standard_from, standardise, standardised
 
-DEAR = 800  # side of the smaller matrix from which a look at one λ takes long
-USUAL_LAM = 1e-2  # where λ is looked for then, step by step
+DEAR = 500  # side of the smaller matrix from which a look at one λ takes long
+USUAL_LAM = 10**-1.5  # where λ is looked for then, step by step
 
 
 class RidgeFit(NamedTuple):
@@ -72,11 +72,14 @@ def fit_rows(
     xp = array_namespace(F)
     total = float(xp.sum(as_float64(root) ** 2))
     share = root * root / total
-    standard, mean_Y = standard_of(F, share, groups), share @ Y
-    rows = _rows(F, Y, root, total, standard, mean_Y)
+    (A, standard), mean_Y = standardised(F, share, groups), share @ Y
+    rows = _rows(A, Y, root, total, mean_Y)
     judges = root * 0 + 1 if judges is None else judges
-    with blas_threads_for(min(F.shape)):
-        return _fit(rows, gram(rows), standard, mean_Y, root, begin, judges, search)
+    n, D = F.shape
+    with blas_threads_for(round((n * D * min(n, D)) ** (1 / 3))):
+        shared = gram(rows)
+    with blas_threads_for(min(n, D)):
+        return _fit(rows, shared, standard, mean_Y, root, begin, judges, search)
 
 
 def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> RidgeFit:
@@ -92,15 +95,15 @@ def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> Rid
     A = C * gain[:, None] * gain
     tau = mean_square(xp.linalg.trace(A), sums.weight)
     FY = gain[:, None] * (sums.FY - shift[:, None] * sums.Y)
-    rows = _rows(F, Y, root, sums.weight, standard, mean_Y)
+    rows = _rows(standardise(F, standard), Y, root, sums.weight, mean_Y)
     judges = root * 0 + 1
     with blas_threads_for(len(gain)):
         return _fit(rows, Gram(A / tau, FY, tau), standard, mean_Y, root, None, judges, search=True)
 
 
-def _rows(F: Array, Y: Array, root: Array, total: float, standard: Standard, mean_Y: Array) -> Rows:
+def _rows(A: Array, Y: Array, root: Array, total: float, mean_Y: Array) -> Rows:
+    """Standardised features A, which are overwritten, and labels, rows times the root of their weight."""
     heavy = root[:, None]
-    A = standardise(F, standard)
     A *= heavy
     return Rows(A, (Y - mean_Y) * heavy, root / math.sqrt(total), total)
 

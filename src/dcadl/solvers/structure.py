@@ -28,7 +28,7 @@ from dcadl.ops.maps import (
 from dcadl.ops.patches import Grid, centred_rows, patch_table
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.ridge import centred, dual, least_log_loss
-from dcadl.ops.standardise import Groups, standard_of, standardise
+from dcadl.ops.standardise import Groups, standardised
 from dcadl.ops.whiten import centring, signless_kmeans, typical_length, zca
 from dcadl.solvers.loo_adl import Atoms, as_like
 from dcadl.solvers.walk import Walk
@@ -37,7 +37,10 @@ NORMALISATIONS = ("whitened", "whitened-once", "centred", None)
 THRESHOLD = 0.05  # of every atom at the start
 SAMPLED_IMAGES, SAMPLED_WINDOWS = 60, 6_000  # that whitening and first atoms are made of
 LIVELY = 0.25  # squared length below which a window made of length one was flat
-LAMS = (1e-2, 1e-1, 1.0)  # that structures are compared at
+LAMS = (1e-1, 1e-2, 1.0)  # that structures are compared at: the first, and the others unless
+FAR_BEHIND = 1.5  # times the least loss is theirs at the first
+
+Judged = tuple[float, float]  # log loss of left-out scores, and the share of them that is right
 
 
 class Labels(NamedTuple):
@@ -90,11 +93,18 @@ def compare(
     found = _features(images, walk, looks, union)
     grams, _ = walk(lambda F: (_level_grams(F, labels, union, m), ()), found)
     tasks = list(product(range(len(hows)), pools))
-    results, _ = walk(lambda i, pool: (_judge(grams[i], pool, labels), ()), *zip(*tasks))
+    first, _ = walk(lambda i, pool: (_judge(grams[i], pool, labels, LAMS[:1]), ()), *zip(*tasks))
+    least = min(loss for loss, _ in first)
+
+    def again(task: tuple[int, tuple[int, ...]], known: Judged) -> tuple[Judged, tuple[()]]:
+        far = known[0] > FAR_BEHIND * least
+        return known if far else min(known, _judge(grams[task[0]], task[1], labels, LAMS[1:])), ()
+
+    results, _ = walk(again, tasks, first)
     n = labels.Y.shape[0]
     return [
-        Candidate(grid.patch, hows[i], pool, error, accuracy, n)
-        for (i, pool), (error, accuracy) in zip(tasks, results)
+        Candidate(grid.patch, hows[i], pool, loss, accuracy, n)
+        for (i, pool), (loss, accuracy) in zip(tasks, results)
     ]
 
 
@@ -106,7 +116,7 @@ def first_look(
     chosen = np.sort(rng.permutation(X.shape[0])[:SAMPLED_IMAGES])
     U = _some_windows(take_rows(X, chosen), grid, how, rng)
     transform, white = _window_transform(U, grid, how)
-    Omega = signless_kmeans(white, m, rng)
+    Omega = _unit(signless_kmeans(white.astype(np.float32), m, rng).astype(np.float64))
     t = (
         np.full(m, THRESHOLD)
         if transform.contrast
@@ -211,20 +221,20 @@ def _level_grams(F: Array, labels: Labels, union: Pyramid, m: int) -> dict[int, 
         cells = int(np.prod(union.sides(level)))
         one = xp.reshape(maps[:, :, begin : begin + cells], (F.shape[0], -1))
         groups = Groups(np.zeros(one.shape[1], int), np.array([float(level)]))
-        A = standardise(one, standard_of(one, share, groups)) * labels.root[:, None]
+        A = standardised(one, share, groups)[0] * labels.root[:, None]
         found[level], begin = as_float64(A @ A.T), begin + cells
     return found
 
 
-def _judge(grams: dict[int, Any], pool: tuple[int, ...], labels: Labels) -> tuple[float, float]:
-    """The least log loss of left-out scores at a few λ, and the weighted share that is then right."""
+def _judge(grams: dict[int, Any], pool: tuple[int, ...], labels: Labels, lams: Sequence[float]) -> Judged:
+    """The least log loss of left-out scores at these λ, and the weighted share that is then right."""
     xp = array_namespace(labels.Y)
     K = sum(grams[level] for level in pool)
     tau = xp.linalg.trace(K) / labels.total
     v = labels.root / labels.total**0.5
     K = centred(K, v) / xp.where(tau > 0, tau, 1.0)
     numbers, weight = fetch(labels.Y).argmax(axis=1), fetch(labels.root) ** 2
-    looks = [labels.left_out(dual(K, labels.Y, v, lam).e) for lam in LAMS]
+    looks = [labels.left_out(dual(K, labels.Y, v, lam).e) for lam in lams]
     losses = [least_log_loss(scores, numbers, weight)[1] for scores in looks]
     best = looks[int(np.argmin(losses))]
     return min(losses), float(np.average(best.argmax(axis=1) == numbers, weights=weight))

@@ -15,7 +15,15 @@ from functools import cache, reduce
 from itertools import islice, starmap
 from typing import Any, NamedTuple, Protocol
 
-from dcadl.arrays import Array, array_namespace, blas_threads, free_memory, is_numpy, one_blas_thread
+from dcadl.arrays import (
+    Array,
+    array_namespace,
+    beside_others,
+    blas_threads,
+    free_memory,
+    is_numpy,
+    one_blas_thread,
+)
 from dcadl.arrays.cuda_graphs import GraphRunner, on_side_stream
 from dcadl.ops.patches import Grid, normalised_patches
 
@@ -117,7 +125,7 @@ class _Visit:
 
     def __init__(self, pool: ThreadPoolExecutor, visit: Visit, row: tuple[Any, ...]) -> None:
         self._visit, self._row = visit, row
-        self._future = pool.submit(visit, *row)
+        self._future = pool.submit(self._make)
         self._own: tuple[Any, Sums] | None = None
 
     def done(self) -> bool:
@@ -127,9 +135,13 @@ class _Visit:
     def taken_over(self) -> bool:
         """Whether nobody had begun it: then it is made here and now."""
         if self._own is None and self._future.cancel():
-            self._own = self._visit(*self._row)
+            self._own = self._make()
             return True
         return False
+
+    def _make(self) -> tuple[Any, Sums]:
+        with beside_others():
+            return self._visit(*self._row)
 
     def taken_back(self) -> None:
         """Not to be made, if nobody has begun it."""
