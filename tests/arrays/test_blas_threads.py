@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dcadl.arrays import blas_threads, blas_threads_for, one_blas_thread
+from dcadl.arrays import beside_others, blas_threads, blas_threads_for, one_blas_thread
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +61,11 @@ def test_a_fit_inside_a_fit_leaves_them_to_the_outer_one():
             assert threads_of_blas() == {1}
         assert threads_of_blas() == {1}
     assert threads_of_blas() == {2}
+
+
+def test_what_runs_beside_others_of_ours_does_not_get_them_back_either():
+    with one_blas_thread():
+        with beside_others(), blas_threads_for(4000):
+            assert threads_of_blas() == {1}
+        with blas_threads_for(4000):
+            assert threads_of_blas() == {2}

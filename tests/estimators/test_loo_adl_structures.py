@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from dcadl import LOOADL
 from dcadl.estimators.loo_adl.held_out import honest_scores
 from dcadl.estimators.loo_adl.images import Images
 from dcadl.estimators.loo_adl.learn import atoms_within, features_need
 from dcadl.estimators.loo_adl.structures import MOST_FEATURES, usual_atoms
+from dcadl.solvers import structure
 
 
 @pytest.mark.parametrize("cells", [1, 21, 84, 500])
@@ -90,3 +92,19 @@ def test_of_blank_images_chance_is_expected(n_classes):
 
     assert model.expected_accuracy_ == pytest.approx(1 / n_classes)
     np.testing.assert_allclose(model.confusion_, 24 / n_classes**2)
+
+
+def test_structures_far_behind_are_looked_at_once_and_would_not_have_won(monkeypatch):
+    digits = load_digits()
+    X, y = digits.images[:200], digits.target[:200]
+
+    def candidates(far):
+        monkeypatch.setattr(structure, "FAR_BEHIND", far)
+        found = LOOADL(random_state=0, learn=False).fit(X, y).candidates_
+        return {(one["patch_shape"], one["normalize"], one["pool"]): one["loss"] for one in found}
+
+    some, all_of_them = candidates(1.5), candidates(np.inf)
+
+    assert min(some, key=some.get) == min(all_of_them, key=all_of_them.get)
+    assert all(some[name] >= loss for name, loss in all_of_them.items())
+    assert any(some[name] > loss for name, loss in all_of_them.items())

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from dcadl.arrays import blas_threads_for
 from dcadl.ops.patches import patch_grid
 from dcadl.solvers.walk import SerialWalk, ThreadWalk, host_slices, threads
 
@@ -98,3 +99,14 @@ def test_chunks_hold_every_image_once_and_fit_a_cache(n, image, patch, stride):
     assert max(sizes) <= max(16, 8_000_000 // (grid.p * grid.d * 4))
     assert max(sizes) >= min(n, max(2, 1_000_000 // (grid.p * grid.d * 4)))
     assert len(sizes) == 1 or len(sizes) % 2 == 0 or max(sizes) - min(sizes) <= len(sizes)
+
+
+def test_visits_of_several_threads_run_beside_others():
+    def visit(i):
+        with blas_threads_for(4000):
+            return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}, ()
+
+    with threadpool_limits(2, user_api="blas"), threads(4) as walk:
+        found, _ = walk(visit, range(4))
+
+    assert found == [{1}] * 4
