@@ -176,8 +176,10 @@ def spd_inverse(A: Array) -> Array:
         return import_torch().cholesky_inverse(_cholesky(A))
     if not is_numpy_namespace(xp):
         return xp.linalg.inv(A)
-    # LAPACK's potrf and potri: half the operations of a general inverse.
-    upper, _ = dpotri(_numpy_factor(A).T, lower=0, overwrite_c=1)  # below the diagonal it is zero
+    # LAPACK's potrf and potri: half the operations of a general inverse. NumPy's potrf lets other threads go
+    # on meanwhile, SciPy's does not; of large matrices SciPy's is the faster one. A.T: as LAPACK wants it.
+    L = np.linalg.cholesky(A) if len(A) < LARGE_SYSTEM else cholesky(A.T, check_finite=False).T
+    upper, _ = dpotri(L.T, lower=0, overwrite_c=1)  # below the diagonal it is zero
     inverse = upper + upper.T
     np.einsum("ii->i", inverse)[:] *= 0.5
     return inverse
@@ -191,17 +193,8 @@ def spd_inverse_root(A: Array) -> Array:
         return import_torch().linalg.solve_triangular(_cholesky(A), eye, upper=False)
     if not is_numpy_namespace(xp):
         return xp.linalg.inv(xp.linalg.cholesky(A))
-    return dtrtri(_numpy_factor(A).T, lower=0, overwrite_c=1)[0].T
-
-
-def _numpy_factor(A: np.ndarray) -> np.ndarray:
-    """L of A = LLᵀ, row by row in memory.
-
-    NumPy lets other threads go on meanwhile, SciPy does not; of large matrices SciPy's is the faster one.
-    """
-    if A.shape[0] < LARGE_SYSTEM:
-        return np.linalg.cholesky(A)
-    return cholesky(A.T, check_finite=False).T  # A.T: as LAPACK wants it in memory
+    L = np.linalg.cholesky(A) if len(A) < LARGE_SYSTEM else cholesky(A.T, check_finite=False).T
+    return dtrtri(L.T, lower=0, overwrite_c=1)[0].T
 
 
 def inverse_factor(A: Array, eye: Array) -> Array:

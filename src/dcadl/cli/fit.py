@@ -223,7 +223,9 @@ def default_output(data: str) -> Path:
         try:
             read_header(path)
         except ValueError:
-            raise ValueError(f"{path} is there and no model of dcadl; name the model file with -o.") from None
+            raise ValueError(
+                f"{path} already exists and is not a model of dcadl; name the model file with -o."
+            ) from None
         note(f"the model file {path} will be replaced")
     return path
 

@@ -17,7 +17,6 @@ from dcadl.arrays import (
     as_float64,
     device_of,
     inverse_factor,
-    row_major,
     spd_inverse,
     spd_inverse_root,
     spd_solver,
@@ -44,12 +43,10 @@ def ridge(A: Array, T: Array, lam: float, weight: Array | None = None) -> Array:
 
 
 def add_to_diagonal(G: Array, value: float | Array) -> Array:
-    """G + value·I. No identity is made for it: three passes over memory cost as much as half a factor."""
-    xp = array_namespace(G)
-    found = row_major(xp.asarray(G, copy=True))
-    diagonal = xp.reshape(found, (-1,))[:: G.shape[0] + 1]  # a view
-    diagonal += value
-    return found
+    """G + value·I, without an identity: to make one takes three passes over memory."""
+    flat = array_namespace(G).reshape(G, (-1,)) + 0.0  # a copy
+    flat[:: G.shape[0] + 1] += value
+    return array_namespace(G).reshape(flat, G.shape)
 
 
 class ConjugateGradient:
@@ -226,8 +223,7 @@ def dual(K: Array, Y: Array, v: Array, lam: float) -> Dual:
 
 def primal(rows: Rows, shared: Gram, lam: float) -> Primal:
     """The D × D form."""
-    S, W = primal_solution(shared, lam)
-    return primal_errors(rows, S, W)
+    return primal_errors(rows, *primal_solution(shared, lam))
 
 
 def primal_solution(shared: Gram, lam: float) -> tuple[Array, Array]:
@@ -272,9 +268,7 @@ def search_lam(error: Callable[[float], float], begin: float | None = None) -> f
         while True:
             near = {x: at(10.0**x) for x in (best - stride, best + stride) if LEAST <= x <= MOST}
             lowest = min(near, key=near.__getitem__)
-            if not near[lowest] < at(
-                10.0**best
-            ):  # not >=: an error that is no number must end the search too
+            if not near[lowest] < at(10.0**best):  # not >=: an error that is no number must end it too
                 break
             best = lowest
     return 10.0**best

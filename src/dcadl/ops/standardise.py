@@ -61,8 +61,8 @@ def standardise_back(A: Array, dA: Array, share: Array, standard: Standard) -> A
     """dL/dF from dL/dA, A the standardised F, means and deviations moving along; Σ_i dA_i must be zero."""
     d_divisor = -array_namespace(A).sum(dA * A, axis=0) / standard.divisor
     d_deviation = d_divisor + DEVIATION_FLOOR * _group_means(d_divisor, standard.groups)
-    pull = d_deviation / (standard.deviation + _no_deviation(A))
-    dF = A * (pull / standard.gain)  # (F − mean)·pull
+    rate = d_deviation / (standard.deviation + _no_deviation(A))
+    dF = A * (rate / standard.gain)  # (F − mean)·rate
     dF *= share[:, None]
     dF += dA * standard.gain
     return dF

@@ -206,16 +206,16 @@ def _rescale(problem: Problem, Omega: Array, W: Array, fit: Array, size: Array) 
     ω_i and its codes U_i by c > 0, its columns W_i of the classifier by 1/c: WŨ, and so the label term, does
     not change. What else F has of atom i is ½a_i c² + b_i c + ½w_i/c².
     """
-    xp, split, wide = array_namespace(W), problem.split, as_float64(Omega)
+    xp, split, Omega64 = array_namespace(W), problem.split, as_float64(Omega)
     columns = xp.sum(W * W, axis=0)  # of W: patch first, then atom
-    squares, per_patch = xp.vecdot(wide, wide), xp.reshape(columns, (-1, (1 + split) * Omega.shape[0]))
+    squares, per_patch = xp.vecdot(Omega64, Omega64), xp.reshape(columns, (-1, (1 + split) * Omega.shape[0]))
     a, b = fit + problem.lam4 * squares, problem.lam1 * size  # ‖ω_iX̄ − U_i‖² + λ4‖ω_i‖²,  λ1‖U_i‖₁
     used = xp.astype(size > 0, W.dtype)  # the columns of an atom without codes go to zero at no cost
     w = problem.lam3 * used * per_atom(xp.sum(per_patch, axis=0), split)  # λ3‖W_i‖²
     c = best_scales(a, b, w, xp.sqrt(squares))
     scale = per_code(c, split)
     W = W * xp.tile(per_code(used, split) / scale, (per_patch.shape[0],))
-    Omega = xp.astype(c[:, None] * wide, Omega.dtype)
+    Omega = xp.astype(c[:, None] * Omega64, Omega.dtype)
     return Omega, W, xp.astype(scale, Omega.dtype), xp.sum(0.5 * a * c**2 + b * c + 0.5 * w / c**2)
 
 
@@ -226,15 +226,15 @@ def best_scales(a: Array, b: Array, w: Array, lengths: Array) -> Array:
     """
     xp, least = array_namespace(a), tiny(a) ** 0.5
     a, b = xp.clip(a, min=least), xp.clip(b, min=least)
-    held = w > least
-    w = xp.where(held, w, a + b)
+    pulled = w > least
+    w = xp.where(pulled, w, a + b)
     # At the root ac⁴ and bc³ are at most w, and one of them at least w/2: it lies close above the start, and
     # Newton's iteration on the concave a·c + b − w/c³ climbs to it.
     c = xp.minimum((0.5 * w / a) ** 0.25, (0.5 * w / b) ** (1 / 3))
     for _ in range(NEWTON_STEPS):
         c = c - (a * c + b - w / c**3) / (a + 3 * w / c**4)
     c = xp.minimum(xp.clip(c, min=LEAST_SCALE, max=MOST_SCALE), 1 / xp.clip(lengths, min=least))
-    return xp.where(held, c, xp.ones_like(c))
+    return xp.where(pulled, c, xp.ones_like(c))
 
 
 def _visit(

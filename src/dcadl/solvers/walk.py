@@ -111,8 +111,9 @@ class ThreadWalk(SerialWalk):
         waiting = [_Visit(self._pool, visit, row) for row in islice(rows, 2 * self._width)]
         try:
             while waiting:
-                while not waiting[0].done() and any(one.taken_over() for one in waiting):
-                    pass  # this thread works too, while the first chunk is in another's hands
+                with beside_others():
+                    while not waiting[0].done() and any(one.taken_over() for one in waiting):
+                        pass  # this thread works too, while the first chunk is in another's hands
                 yield waiting.pop(0).result()
                 waiting.extend(_Visit(self._pool, visit, row) for row in islice(rows, 1))
         finally:
@@ -125,7 +126,7 @@ class _Visit:
 
     def __init__(self, pool: ThreadPoolExecutor, visit: Visit, row: tuple[Any, ...]) -> None:
         self._visit, self._row = visit, row
-        self._future = pool.submit(self._make)
+        self._future = pool.submit(visit, *row)
         self._own: tuple[Any, Sums] | None = None
 
     def done(self) -> bool:
@@ -135,13 +136,9 @@ class _Visit:
     def taken_over(self) -> bool:
         """Whether nobody had begun it: then it is made here and now."""
         if self._own is None and self._future.cancel():
-            self._own = self._make()
+            self._own = self._visit(*self._row)
             return True
         return False
-
-    def _make(self) -> tuple[Any, Sums]:
-        with beside_others():
-            return self._visit(*self._row)
 
     def taken_back(self) -> None:
         """Not to be made, if nobody has begun it."""
