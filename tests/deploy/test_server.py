@@ -8,7 +8,6 @@ import copy
 import shutil
 import socket
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from dcadl.deploy.server import answers as answers_module  # noqa: E402
 from dcadl.deploy.server import requests as requests_module  # noqa: E402
 from dcadl.deploy.server import serve  # noqa: E402
 from dcadl.deploy.server.app import create_app  # noqa: E402
-from dcadl.deploy.server.batching import Batcher  # noqa: E402
 from dcadl.deploy.server.limits import Limits, Refusal  # noqa: E402
 from dcadl.deploy.server.models import Models, Served  # noqa: E402
 from dcadl.deploy.server.requests import bounded_body  # noqa: E402
@@ -292,17 +290,6 @@ def test_an_answer_is_of_one_model_though_the_file_is_replaced_meanwhile(folder,
 # --- batching
 
 
-def test_samples_for_the_old_model_and_for_the_new_one_may_wait_together():
-    async def two():
-        batcher = Batcher(lambda X: X.reshape(len(X), -1).sum(axis=1), Limits())
-        batcher.start()
-        found = await asyncio.gather(batcher.ask(np.ones((2, 3))), batcher.ask(np.ones((1, 2, 2))))
-        await batcher.stop()
-        return [each.tolist() for each in found]
-
-    assert asyncio.run(two()) == [[3, 3], [4]]
-
-
 def test_explanations_take_the_memory_of_one_picture(client, monkeypatch):
     sizes = []
 
@@ -315,76 +302,6 @@ def test_explanations_take_the_memory_of_one_picture(client, monkeypatch):
 
     assert len(client.post("/explain", json=body).json()["explanations"]) == 5
     assert sizes == [1] * 5
-
-
-def test_what_waits_together_is_answered_together():
-    sizes = []
-
-    def score(X):
-        sizes.append(len(X))
-        time.sleep(0.05)
-        return X * 2
-
-    async def many():
-        batcher = Batcher(score, Limits(batch=8))
-        batcher.start()
-        found = await asyncio.gather(*(batcher.ask(np.full((1, 3), i)) for i in range(13)))
-        await batcher.stop()
-        return found
-
-    found = asyncio.run(many())
-
-    np.testing.assert_array_equal(np.concatenate(found)[:, 0], 2 * np.arange(13))
-    assert sizes == [8, 5]
-
-
-def test_a_full_queue_and_a_late_answer_are_refused():
-    async def crowd():
-        batcher = Batcher(lambda X: time.sleep(0.3) or X, Limits(batch=1, queue=2, seconds=0.1))
-        batcher.start()
-        calls = [batcher.ask(np.zeros((1, 1))) for _ in range(4)]
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        await batcher.stop()
-        return [error.status for error in found if isinstance(error, Refusal)]
-
-    assert sorted(asyncio.run(crowd())) == [408, 408, 429, 429]
-
-
-def test_a_fault_in_one_batch_does_not_end_the_queue():
-    def score(X):
-        if X.max() > 1:
-            raise RuntimeError("no")
-        return X
-
-    async def two():
-        batcher = Batcher(score, Limits())
-        batcher.start()
-        first = await asyncio.gather(batcher.ask(np.full((1, 1), 2)), return_exceptions=True)
-        second = await batcher.ask(np.ones((1, 1)))
-        await batcher.stop()
-        return first[0], second
-
-    first, second = asyncio.run(two())
-    assert isinstance(first, RuntimeError)
-    assert second == 1
-
-
-def test_of_requests_answered_together_only_the_faulty_one_fails():
-    def score(X):
-        time.sleep(0.05)  # while the first is computed, the others gather
-        if X.max() > 1:
-            raise RuntimeError("no")
-        return X
-
-    async def crowd():
-        batcher = Batcher(score, Limits())
-        batcher.start()
-        asked = [batcher.ask(np.full((1, 1), value)) for value in (0, 1, 2, 1)]
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        await batcher.stop()
-        return [type(one).__name__ for one in found]
-
-    assert asyncio.run(crowd()) == ["ndarray", "ndarray", "RuntimeError", "ndarray"]
 
 
 def test_a_model_that_overflows_is_a_refusal(tmp_path):
