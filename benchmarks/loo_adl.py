@@ -31,7 +31,7 @@ from dcadl.solvers.structure import LAMS, SAMPLED_WINDOWS
 from machine import best_time, describe, gemm_rate
 
 REPEATS = 3
-NEAR, FAR = 3, 5  # looks that a search for λ takes at least: by halves of a decade, or by decades first
+NEAR = 3  # looks that a search for λ takes at least
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def fit_operations(model: Estimator, n: int) -> float:
     D = 2 * m * pyramid.n_cells
     looks = NEAR + 2 * NEAR + 1  # under the first atoms, those of either half, and the last, whose λ is known
     ridges = 4 * (n * _features(model, grid, pyramid) + _gram(n, D)) + looks * _look(n, D, C)
-    halves = 2 * _learning(model, n // 2, n, model.max_iter // 2 + 1, searches=FAR)
+    halves = 2 * _learning(model, n // 2, n, model.max_iter // 2 + 1, searches=NEAR)
     whole = _learning(model, n, n, model.n_iter_ + 1, searches=0)  # with the λ of the halves
     return chosen + _first_atoms(grid.d, m) + ridges + halves + whole
 
@@ -148,8 +148,9 @@ def _choice(grid: Grid, wanted: Candidates, n: int, C: int) -> float:
     lengths = 2 * thin.p * thin.d**2 if "whitened" in hows else 0
     per_image = lengths + len(hows) * (_response(thin, m) + _pooling(union, m))
     D = 2 * m * union.n_cells
-    looks = len(pools) * len(LAMS) * _look(n, max(n, D), C)  # always by the n × n form
-    return n * per_image + len(hows) * (_first_atoms(thin.d, m) + n**2 * D + looks)
+    looks = len(hows) * len(pools) + len(LAMS) - 1  # one each, the others for the best alone
+    shared = len(hows) * (_first_atoms(thin.d, m) + n**2 * D)
+    return n * per_image + shared + looks * _look(n, max(n, D), C)  # always by the n × n form
 
 
 def _learning(model: Estimator, n: int, whole: int, looks: int, searches: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from noisy_bars import stripes
 
 import dcadl
 from dcadl import LOOADL
@@ -26,16 +27,6 @@ def halves(digits):
 def fitted(halves):
     X, y, *_ = halves
     return LOOADL(n_atoms=8, random_state=0).fit(X, y)
-
-
-def stripes(rng, n, shape=(20, 20), channels=None):
-    """Images of noise with a short bar, upright or lying, anywhere."""
-    X = rng.uniform(0, 0.3, size=(n, *shape))
-    y = np.arange(n) % 2
-    for image, kind in zip(X, y):
-        i, j = rng.integers(2, shape[0] - 8), rng.integers(2, shape[1] - 8)
-        image[(slice(i, i + 6), j) if kind else (i, slice(j, j + 6))] = 1.0
-    return (X if channels is None else np.repeat(X[..., None], channels, axis=3)).astype(np.float32), y
 
 
 def test_without_settings_it_reads_digits(halves):
