@@ -49,3 +49,17 @@ def test_the_way_back_is_that_of_finite_differences(xp, rng):
     back = standardise_back(A, xp.asarray(slope), there[1], standard)
 
     assert np.vdot(fetch(back), direction) == pytest.approx(rise_of(value, 1e-4), rel=1e-8)
+
+
+def test_features_that_vary_by_rounding_alone_become_zero_and_have_no_gradient(xp, rng):
+    F = np.full((20, 5), 0.3)
+    F[:, 2:] += rng.standard_normal((20, 3))
+    F[:, :2] += 1e-9 * rng.standard_normal((20, 2))
+    share = xp.asarray(np.full(20, 0.05))
+
+    A, standard = standardised(xp.asarray(F), share, GROUPS)
+    back = fetch(standardise_back(A, A, share, standard))
+
+    np.testing.assert_array_equal(fetch(A)[:, :2], 0)
+    np.testing.assert_array_equal(back[:, :2], 0)
+    assert np.isfinite(back).all()

@@ -16,6 +16,10 @@ WHITENED_FLOOR = 1e-2
 WHITENING_FLOOR = 0.1
 DEVIATION_FLOOR = 0.1
 
+# The deviation of a feature, an average of responses to windows of about unit length, up to which it is
+# rounding: of blank images nothing else is left, and brought to comparable size it would look like something.
+FEATURE_FLOOR = 1e-7
+
 # Share of its largest diagonal entry added to a Gram matrix in float64 where the user's ridge is smaller, 0
 # for example: directions below it are rounding. Keeps the matrix positive definite.
 RIDGE_DAMPING = 1e-12

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcadl.arrays import Array, array_namespace, device_of, tiny
-from dcadl.ops.floors import DEVIATION_FLOOR
+from dcadl.ops.floors import DEVIATION_FLOOR, FEATURE_FLOOR
 
 
 class Groups(NamedTuple):
@@ -22,7 +22,7 @@ class Standard(NamedTuple):
     """(F − mean)·gain, with what the way back needs."""
 
     mean: Array  # (D,)
-    gain: Array  # (D,): the group's gain / divisor
+    gain: Array  # (D,): the group's gain / divisor; 0 where the deviation is rounding
     deviation: Array  # (D,)
     divisor: Array  # (D,): deviation + 0.1 × the mean deviation of the group
     groups: Groups
@@ -47,6 +47,7 @@ def standard_from(mean: Array, deviation: Array, groups: Groups) -> Standard:
     xp = array_namespace(mean)
     divisor = deviation + DEVIATION_FLOOR * _group_means(deviation, groups) + _no_deviation(mean)
     gain = xp.asarray(groups.gain[groups.of], dtype=mean.dtype, device=device_of(mean)) / divisor
+    gain = gain * xp.astype(deviation > FEATURE_FLOOR, gain.dtype)
     return Standard(mean, gain, deviation, divisor, groups)
 
 
@@ -59,10 +60,12 @@ def standardise(F: Array, standard: Standard) -> Array:
 
 def standardise_back(A: Array, dA: Array, share: Array, standard: Standard) -> Array:
     """dL/dF from dL/dA, A the standardised F, means and deviations moving along; Σ_i dA_i must be zero."""
-    d_divisor = -array_namespace(A).sum(dA * A, axis=0) / standard.divisor
+    xp = array_namespace(A)
+    d_divisor = -xp.sum(dA * A, axis=0) / standard.divisor
     d_deviation = d_divisor + DEVIATION_FLOOR * _group_means(d_divisor, standard.groups)
     rate = d_deviation / (standard.deviation + _no_deviation(A))
-    dF = A * (rate / standard.gain)  # (F − mean)·rate
+    none = xp.astype(standard.gain == 0, A.dtype)
+    dF = A * (rate / (standard.gain + none))  # (F − mean)·rate; A is zero where there is no gain
     dF *= share[:, None]
     dF += dA * standard.gain
     return dF
