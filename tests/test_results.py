@@ -194,7 +194,7 @@ def _check_ahead(sentence, summaries):
     titles = {"RandomAtoms": "Random atoms", "PCAAtoms": "PCA atoms", "PatchRidge": "Patch ridge"}
     for label, title in titles.items():
         gaps = _gaps(summaries, "DCADL", label).values()
-        ahead = sum(gap < 0 for gap in gaps)
+        ahead = sum(bool(gap < 0) for gap in gaps)
         assert (f"{title} on {ahead} of {len(gaps)} data sets" in sentence) is (ahead > 0)
 
 
