@@ -54,7 +54,7 @@ def loss_and_gradient(
 
 
 def _along(F: Array, dF: Array, tau: Array, total: float) -> Array:
-    """The part of dF along F, as a multiple of it; Στ·total of F's own squares."""
+    """⟨F, dF⟩/‖F‖²: the part of dF along F, as a multiple of F; ‖F‖² = τ·Σs."""
     xp = array_namespace(dF)
     return xp.astype(xp.sum(xp.vecdot(F, dF), dtype=xp.float64) / (tau * total), F.dtype)
 

@@ -54,8 +54,8 @@ from dcadl.solvers.walk import Walk, chunk_slices, even_slices
 MEMORY = 12  # pairs that L-BFGS keeps
 FIRST_MOVE = 0.2  # length of the first step of an atom, in units of its own
 MOST_HALVINGS = 8
-MAP_BYTES = 12_000_000  # of windows and maps of a chunk
-BAND_BYTES = 10_000_000  # of strips and maps of a band, of a chunk
+MAP_BYTES = 12_000_000  # of windows and maps of a chunk: with smaller ones threads wait for the interpreter's
+BAND_BYTES = 10_000_000  # lock, with larger ones for memory; of strips and sums over a band, of a chunk
 BLOCK_ROWS = 320  # images whose features a thread works on: few enough to share, enough for products
 LOG_T = (-15.0, 5.0)  # what log t stays within
 ENOUGH = 1e-4  # share of the decrease that the gradient promises
@@ -141,12 +141,12 @@ def atoms_of(problem: Problem, state: State) -> Atoms:
 
 
 def map_slices(X: Array, grid: Grid, m: int) -> list[slice]:
-    """Runs of few images: windows and maps stay in the cache, beyond which all takes four times as long."""
+    """Runs of images whose windows and maps lie in the cache."""
     return chunk_slices(X, grid, MAP_BYTES * grid.d // (grid.d + m), smallest=1)
 
 
 def feature_slices(X: Array, model: Model, m: int) -> list[slice]:
-    """The same where only strips, and maps of a band with what is made of them, are there at once."""
+    """The same where only strips, and what is made of the maps of a band, are there at once."""
     grid, pyramid = model.transform.grid, model.pyramid
     tallest = max(rows.stop - rows.start for rows in pyramid.row_slices())
     values = (grid.image[0] * grid.d // grid.patch[0] + 2 * m * tallest) * grid.counts[1]
