@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from dcadl import __version__
 from dcadl.deploy.server.answers import Answer, Explanation
+from dcadl.deploy.server.direct_route import Check, direct_route
 from dcadl.deploy.server.documentation import REFUSALS, request_body
 from dcadl.deploy.server.limits import Limits, Refusal
 from dcadl.deploy.server.models import BYTE, Models, Served
@@ -76,30 +77,31 @@ def create_app(paths: Sequence[Path], *, token: str | None = None, limits: Limit
     app = FastAPI(title="dcadl", version=__version__, lifespan=running, openapi_url=None)
     app.add_middleware(Measured, metrics=metrics)
     app.exception_handler(Refusal)(_refused)
-    guard = [Depends(_guard(token))]
-    _add_answers(app, models, limits, guard)
-    _add_facts(app, models, metrics, guard)
+    check = _guard(token)
+    _add_answers(app, models, limits, check)
+    _add_facts(app, models, metrics, [Depends(check)])
     return app
 
 
-def _add_answers(app: FastAPI, models: Models, limits: Limits, guard: list[Any]) -> None:
+def _add_answers(app: FastAPI, models: Models, limits: Limits, check: Check) -> None:
     body = request_body(models.named(None).sample_shape, limits.batch)
+    options: Any = {"methods": ["POST"], "openapi_extra": body, "responses": REFUSALS}
+    options["route_class_override"] = direct_route(check)
 
-    @app.post("/predict", dependencies=guard, openapi_extra=body, responses=REFUSALS, response_model=Answers)
     async def predict(request: Request, model: ModelName = None) -> Response:
         """Label, scores and probabilities of pictures or arrays."""
         served = models.named(model)
         found = await served.answers.ask(await read_samples(request, served, limits))
         return _json(Answers.model_construct(model=served.name, answers=list(found)))
 
-    @app.post(
-        "/explain", dependencies=guard, openapi_extra=body, responses=REFUSALS, response_model=Explanations
-    )
     async def explain(request: Request, model: ModelName = None) -> Response:
         """Where in each picture the evidence for its label lies."""
         served = models.named(model)
         found = await served.explanations.ask(await read_samples(request, served, limits))
         return _json(Explanations.model_construct(model=served.name, explanations=list(found)))
+
+    app.router.add_api_route("/predict", predict, response_model=Answers, **options)
+    app.router.add_api_route("/explain", explain, response_model=Explanations, **options)
 
 
 def _add_facts(app: FastAPI, models: Models, metrics: Metrics, guard: list[Any]) -> None:
@@ -186,7 +188,7 @@ class Measured:
             self.metrics.answered(path, status, perf_counter() - start)
 
 
-def _guard(token: str | None) -> Callable[[Request], Awaitable[None]]:
+def _guard(token: str | None) -> Check:
     async def check(request: Request) -> None:
         if token is None:
             return
