@@ -43,6 +43,44 @@ def test_what_waits_together_is_answered_together():
     assert sizes == [8, 5]
 
 
+async def ask_in_rounds(batch, rounds):
+    """Sizes of batches where a request of one sample comes in each of these rounds of the event loop."""
+    sizes = []
+
+    def score(X):
+        sizes.append(len(X))
+        return X
+
+    async def ask(after):
+        for _ in range(after):
+            await asyncio.sleep(0)
+        await batcher.ask(np.ones((1, 1)))
+
+    batcher = Batcher(score, Limits(batch=batch))
+    batcher.start()
+    await asyncio.gather(*(ask(after) for after in rounds))
+    await batcher.stop()
+    return sizes
+
+
+def test_requests_that_are_being_read_join_the_batch():
+    assert asyncio.run(ask_in_rounds(8, range(6))) == [6]
+
+
+def test_no_batch_waits_for_more_than_it_may_hold():
+    assert asyncio.run(ask_in_rounds(3, range(6))) == [3, 3]
+    assert asyncio.run(ask_in_rounds(1, range(4))) == [1] * 4
+
+
+def test_a_lone_request_waits_for_one_round_of_the_event_loop_at_most(monkeypatch):
+    rounds = []
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: rounds.append(seconds) or sleep(seconds))
+
+    assert asyncio.run(ask_in_rounds(8, [0])) == [1]
+    assert rounds == [0]
+
+
 def test_a_full_queue_and_a_late_answer_are_refused():
     async def crowd():
         batcher = Batcher(lambda X: time.sleep(0.3) or X, Limits(batch=1, queue=2, seconds=0.1))

@@ -110,6 +110,9 @@ def test_models_are_chosen_by_name(client):
     assert client.post("/predict?model=colour", content=png(pixels(1)[0])).status_code == 415
     response = client.post("/predict", params={"model": "colour"}, files={"pictures": png(pixels(1)[0])})
     assert response.json()["model"] == "colour"
+    response = client.post("/explain?model=digits&model=colour", files={"pictures": png(pixels(1)[0])})
+    assert response.json()["model"] == "colour"
+    assert client.post("/explain?model=none", json={}).status_code == 404
 
 
 def test_the_page_the_health_and_the_metrics_are_there(client):
@@ -133,6 +136,7 @@ def test_openapi_names_every_path_and_every_refusal(client):
     for example in body["application/json"]["examples"].values():
         assert client.post("/predict", json=example["value"]).status_code == 200
     fields = [body[kind]["schema"]["properties"] for kind in ("multipart/form-data", "application/json")]
+    assert [entry["name"] for entry in operation["parameters"]] == ["model"]
     counts = [(entry["minItems"], entry["maxItems"]) for field in fields for entry in field.values()]
     assert counts == [(1, Limits().batch)] * 3
 
@@ -201,7 +205,11 @@ def test_with_a_token_only_the_health_is_open(folder):
             assert client.get(path).status_code == 401
             assert client.get(path, headers={"authorization": "Bearer a secreT"}).status_code == 401
             assert client.get(path, headers={"authorization": "Bearer a secret"}).status_code == 200
-        assert client.post("/predict", json={}).headers["www-authenticate"] == "Bearer"
+        for path in ("/predict", "/explain"):
+            refused = client.post(path, json={})
+            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+            right = {"authorization": "Bearer a secret"}
+            assert client.post(path, json={}, headers=right).status_code == 422
         assert client.get("/healthz").status_code == 200
 
 
