@@ -6,8 +6,9 @@ import asyncio
 import time
 
 import numpy as np
+import pytest
 
-from dcadl.deploy.server.batching import Batcher
+from dcadl.deploy.server.batching import ROUNDS, Batcher
 from dcadl.deploy.server.limits import Limits, Refusal
 
 
@@ -43,42 +44,44 @@ def test_what_waits_together_is_answered_together():
     assert sizes == [8, 5]
 
 
-async def ask_in_rounds(batch, rounds):
-    """Sizes of batches where a request of one sample comes in each of these rounds of the event loop."""
+async def ask_again(batch, clients, rounds=0):
+    """Sizes of batches where each client asks twice, the second time so many rounds of the loop later."""
     sizes = []
 
     def score(X):
         sizes.append(len(X))
+        time.sleep(0.05)
         return X
 
-    async def ask(after):
-        for _ in range(after):
+    async def ask():
+        await batcher.ask(np.ones((1, 1)))
+        for _ in range(rounds):
             await asyncio.sleep(0)
         await batcher.ask(np.ones((1, 1)))
 
     batcher = Batcher(score, Limits(batch=batch))
     batcher.start()
-    await asyncio.gather(*(ask(after) for after in rounds))
+    first = asyncio.create_task(ask())
+    await asyncio.sleep(0.02)  # it is being computed when the others ask
+    await asyncio.gather(first, *(ask() for _ in range(clients - 1)))
     await batcher.stop()
     return sizes
 
 
-def test_requests_that_are_being_read_join_the_batch():
-    assert asyncio.run(ask_in_rounds(8, range(6))) == [6]
+@pytest.mark.parametrize("rounds", [0, ROUNDS - 2])  # an answer may need a round to reach its client
+def test_who_is_answered_and_asks_again_at_once_joins_those_who_wait(rounds):
+    assert asyncio.run(ask_again(8, 4, rounds)) == [1, 4, 3]
 
 
 def test_no_batch_waits_for_more_than_it_may_hold():
-    assert asyncio.run(ask_in_rounds(3, range(6))) == [3, 3]
-    assert asyncio.run(ask_in_rounds(1, range(4))) == [1] * 4
+    assert asyncio.run(ask_again(3, 4)) == [1, 3, 3, 1]
+    assert asyncio.run(ask_again(1, 2)) == [1] * 4
 
 
-def test_a_lone_request_waits_for_one_round_of_the_event_loop_at_most(monkeypatch):
-    rounds = []
-    sleep = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda seconds: rounds.append(seconds) or sleep(seconds))
+def test_a_lone_client_waits_for_nobody(monkeypatch):
+    monkeypatch.setattr(Batcher, "_arrivals", None)  # not to be called
 
-    assert asyncio.run(ask_in_rounds(8, [0])) == [1]
-    assert rounds == [0]
+    assert asyncio.run(ask_again(8, 1)) == [1, 1]
 
 
 def test_a_full_queue_and_a_late_answer_are_refused():
