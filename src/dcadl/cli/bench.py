@@ -111,6 +111,10 @@ def tune(
         int | None,
         typer.Option(min=1, help="Threads of each search; default: all cores, shared by the jobs."),
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(help="Where methods that can are run: torch, torch:cuda or cupy; default: NumPy."),
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="TOML that `dcadl bench` reads.")] = Path(
         "tuned.toml"
     ),
@@ -131,6 +135,7 @@ def tune(
             least=least,
             threads=threads or max(1, cores() // jobs),
             jobs=jobs,
+            backend=backend,
         ):
             say(line.text, err=True)
             failed += line.failed

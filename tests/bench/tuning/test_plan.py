@@ -53,6 +53,28 @@ def test_what_the_authors_ran_stays_what_it_is(monkeypatch, tmp_path, in_this_pr
     assert ["DCADL seed 0" in line.text for line in lines] == [True]
 
 
+@pytest.mark.parametrize(("given", "expected"), [("torch", {"backend": "torch"}), (None, {})])
+def test_methods_that_have_a_backend_search_on_the_one_given(
+    monkeypatch, tmp_path, in_this_process, given, expected
+):
+    pytest.importorskip("torch")
+    asked = {}
+
+    def record(name, row, seed, budget, threads):
+        asked[row.label] = {key: value for key, value in row.params.items() if key == "backend"}
+        return Choice({}, 3, 0.9, 1.0)
+
+    monkeypatch.setattr(plan, "tune_one", record)
+    path, methods = tmp_path / "t", ["DCADL", "ConvNet", "PCANet"]
+
+    list(
+        plan.tune_all(["digits"], methods, 1, path, budget_s=6, folds=3, threads=1, least=3, backend=given)
+    )
+
+    assert asked == {"DCADL": expected, "ConvNet": expected, "PCANet": {}}
+    assert "backend" not in path.read_text()
+
+
 def test_choices_are_kept_and_a_second_start_does_only_what_is_missing(
     monkeypatch, tmp_path, in_this_process
 ):

@@ -9,7 +9,9 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from dcadl.arrays import check_backend
 from dcadl.bench.datasets import load_dataset
+from dcadl.bench.methods import find_class
 from dcadl.bench.records import error_line
 from dcadl.bench.settings import Setting, benchmark_config, rows_of
 from dcadl.bench.tuning.file import ChoiceFile
@@ -36,18 +38,22 @@ def tune_all(
     threads: int | None,
     jobs: int = 1,
     least: int = 0,
+    backend: str | None = None,
 ) -> Iterator[SearchProgress]:
     """Search for every method, data set and seed that `path` lacks; keep each choice; a line on each.
 
     Seed by seed: once a method had no time to search in its first seed, no other of its seeds is begun.
-    A method that fails is named and left out; the next start tries it again.
+    A method that fails is named and left out; the next start tries it again. Methods that can, run on
+    `backend`; what they choose there does not name it.
     """
+    if backend is not None:
+        check_backend(backend)
     budget = Budget(budget_s / repeats, folds, least)
     rows = rows_of(datasets, methods)
     tunable = [(name, row) for name in datasets for row in rows[name] if _is_tunable(row)]
     if not tunable:
         raise ValueError(f"none of these is tuned: {', '.join(methods or ())}, which stay as they were run.")
-    every = [Search(*row, seed) for seed in range(repeats) for row in tunable]
+    every = [Search(name, _on(row, backend), seed) for seed in range(repeats) for name, row in tunable]
     with locked(path):
         choose = partial(_choice_of, budget=budget, threads=threads)
         yield from _searched(every, ChoiceFile(path, budget), choose, jobs)
@@ -75,6 +81,13 @@ def _searched(
 
 def _is_tunable(row: Setting) -> bool:
     return row.method in benchmark_config()["spaces"] and row.label not in benchmark_config()["untuned"]
+
+
+def _on(row: Setting, backend: str | None) -> Setting:
+    """The row on that backend, if one is given and its method has a choice."""
+    if backend is None or "backend" not in find_class(row.method)().get_params():
+        return row
+    return row._replace(params=row.params | {"backend": backend})
 
 
 def _choice_of(search: Search, budget: Budget, threads: int | None) -> Choice:
