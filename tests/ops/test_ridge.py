@@ -13,6 +13,7 @@ from dcadl.ops.ridge import (
     from_contrasts,
     kronecker_preconditioner,
     ridge,
+    search_lam,
     to_contrasts,
 )
 
@@ -122,3 +123,27 @@ def test_they_keep_the_precision_and_sum_to_zero(rng):
     scores = from_contrasts(rng.standard_normal((5, 9)).astype(np.float32))
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores.sum(axis=1), 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("least", [-4.5, -1.0, 1.5])
+@pytest.mark.parametrize("begin", [None, 10**-1.5])
+def test_a_search_ends_at_the_least_error_and_looks_nowhere_twice(least, begin):
+    looks, rounds = [], []
+
+    def error(lam):
+        looks.append(lam)
+        return (np.log10(lam) - least) ** 2
+
+    def each(function, values):
+        rounds.append(len(values))
+        return map(function, values)
+
+    found = search_lam(error, begin, each)
+
+    assert np.log10(found) == pytest.approx(least)
+    assert len(looks) == len(set(looks))
+    assert rounds[0] == 3  # where it begins, and both sides at once
+
+
+def test_a_search_ends_where_the_error_is_no_number():
+    assert search_lam(lambda lam: np.nan, 0.1) == pytest.approx(0.1)

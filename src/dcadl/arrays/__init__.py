@@ -18,11 +18,11 @@ from array_api_compat import (
 from array_api_compat import (
     device as device_of,
 )
-from scipy.linalg import cho_factor, cho_solve, cholesky
-from scipy.linalg.lapack import dpotri, dtrtri
+from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
+    "LARGE_SYSTEM",
     "Array",
     "array_namespace",
     "as_float64",
@@ -31,6 +31,7 @@ __all__ = [
     "blas_threads",
     "blas_threads_for",
     "check_backend",
+    "cholesky_factor",
     "device_of",
     "fetch",
     "free_memory",
@@ -43,8 +44,6 @@ __all__ = [
     "one_thread",
     "row_major",
     "send",
-    "spd_inverse",
-    "spd_inverse_root",
     "spd_solver",
     "sync",
     "tiny",
@@ -164,37 +163,9 @@ def spd_solver(A: Array) -> Callable[[Array], Array]:
         return lambda B: cho_solve(factor, B, check_finite=False)
     if is_torch_namespace(xp):
         torch = import_torch()
-        lower = _cholesky(A)
+        lower = cholesky_factor(A)
         return lambda B: torch.cholesky_solve(B, lower)
     return lambda B: xp.linalg.solve(A, B)  # the standard has no triangular solve
-
-
-def spd_inverse(A: Array) -> Array:
-    """A⁻¹ for a symmetric positive definite A in float64."""
-    xp = array_namespace(A)
-    if is_torch_namespace(xp):
-        return import_torch().cholesky_inverse(_cholesky(A))
-    if not is_numpy_namespace(xp):
-        return xp.linalg.inv(A)
-    # LAPACK's potrf and potri: half the operations of a general inverse. NumPy's potrf lets other threads go
-    # on meanwhile, SciPy's does not; of large matrices SciPy's is the faster one. A.T: as LAPACK wants it.
-    L = np.linalg.cholesky(A) if len(A) < LARGE_SYSTEM else cholesky(A.T, check_finite=False).T
-    upper, _ = dpotri(L.T, lower=0, overwrite_c=1)  # below the diagonal it is zero
-    inverse = upper + upper.T
-    np.einsum("ii->i", inverse)[:] *= 0.5
-    return inverse
-
-
-def spd_inverse_root(A: Array) -> Array:
-    """L⁻¹ for a symmetric positive definite A = LLᵀ in float64: A⁻¹ = L⁻ᵀL⁻¹, for two thirds of its price."""
-    xp = array_namespace(A)
-    if is_torch_namespace(xp):
-        eye = xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A))
-        return import_torch().linalg.solve_triangular(_cholesky(A), eye, upper=False)
-    if not is_numpy_namespace(xp):
-        return xp.linalg.inv(xp.linalg.cholesky(A))
-    L = np.linalg.cholesky(A) if len(A) < LARGE_SYSTEM else cholesky(A.T, check_finite=False).T
-    return dtrtri(L.T, lower=0, overwrite_c=1)[0].T
 
 
 def inverse_factor(A: Array, eye: Array) -> Array:
@@ -245,7 +216,7 @@ def _import_cupy() -> Any:
     return cupy
 
 
-def _cholesky(A: Any) -> Any:
+def cholesky_factor(A: Any) -> Any:
     """The lower factor; on CUDA not a number where there is none, since an error would make us wait."""
     torch = import_torch()
     lower, trouble = torch.linalg.cholesky_ex(A)

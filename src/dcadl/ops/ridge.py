@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -17,17 +17,17 @@ from dcadl.arrays import (
     as_float64,
     device_of,
     inverse_factor,
-    spd_inverse,
-    spd_inverse_root,
     spd_solver,
     tiny,
 )
+from dcadl.arrays.inverses import spd_inverse, spd_inverse_root
 from dcadl.ops.floors import PRECONDITIONER_DAMPING, RIDGE_DAMPING
 
 FIRST, LEAST, MOST = -2.0, -5.0, 2.0  # decades of λ: where the search begins and what it stays within
 LOG_RANGE = (-7.0, 7.0)  # of the temperature's natural logarithm, beside the spread of the scores
 
 Product = Callable[[Array], Array]  # a positive definite matrix times an array
+Each = Callable[..., Iterable[float]]  # maps a function over several λ
 
 
 def ridge(A: Array, T: Array, lam: float, weight: Array | None = None) -> Array:
@@ -180,14 +180,14 @@ def uses_dual(rows: Rows) -> bool:
 def gram(rows: Rows) -> Gram:
     """The Gram matrix of all samples."""
     F = rows.F
-    tau = mean_square(squared_length(F), rows.total)
     K = centred(as_float64(F @ F.T), rows.v) if uses_dual(rows) else as_float64(F.T @ F)
+    tau = mean_square(array_namespace(K).linalg.trace(K), rows.total)
     K /= tau
     return Gram(K, as_float64(F.T @ rows.Y), tau)
 
 
 def mean_square(squares: Array, total: float) -> Array:
-    """τ = ‖F‖²/Σs, in which λ is measured; features that are all zero have one of 1."""
+    """τ = ‖F‖²/Σs, in which λ is measured; 1 where all features are zero."""
     return array_namespace(squares).where(squares > 0, squares / total, 1.0)
 
 
@@ -260,15 +260,17 @@ def squared_length(A: Array) -> Array:
     return xp.sum(xp.vecdot(A, A), dtype=xp.float64)
 
 
-def search_lam(error: Callable[[float], float], begin: float | None = None) -> float:
-    """λ of the least error: downhill from 0.01 by decades, then by halves of one; from `begin` by halves."""
-    at = cache(error)
+def search_lam(error: Callable[[float], float], begin: float | None = None, each: Each = map) -> float:
+    """λ of least error, downhill: from 0.01 by decades, then by half ones; from `begin` by half decades."""
+    known: dict[float, float] = {}
     best = FIRST if begin is None else math.log10(begin)
     for stride in (1.0, 0.5) if begin is None else (0.5,):
         while True:
-            near = {x: at(10.0**x) for x in (best - stride, best + stride) if LEAST <= x <= MOST}
-            lowest = min(near, key=near.__getitem__)
-            if not near[lowest] < at(10.0**best):  # not >=: an error that is no number must end it too
+            near = [x for x in (best - stride, best + stride) if LEAST <= x <= MOST]
+            new = [x for x in (best, *near) if x not in known]
+            known |= zip(new, each(error, [10.0**x for x in new]))  # several at once
+            lowest = min(near, key=known.__getitem__)
+            if not known[lowest] < known[best]:  # not >=: an error that is no number must end it too
                 break
             best = lowest
     return 10.0**best

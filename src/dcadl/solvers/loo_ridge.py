@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from typing import Any, NamedTuple
 
-from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for
+from dcadl.arrays import LARGE_SYSTEM, Array, array_namespace, as_float64, blas_threads_for
 from dcadl.ops.ridge import (
     Dual,
+    Each,
     Gram,
     Primal,
     Rows,
@@ -19,6 +22,7 @@ from dcadl.ops.ridge import (
     search_lam,
 )
 from dcadl.ops.standardise import Groups, Standard, standard_from, standardise, standardised
+from dcadl.solvers.walk import walker
 
 DEAR = 500  # side of the smaller matrix from which a look at one λ takes long
 USUAL_LAM = 10**-1.5  # where λ is looked for then, step by step
@@ -130,18 +134,34 @@ def _best_form(
 ) -> tuple[float, float, Dual | Primal]:
     """The least error of the judges, its λ, and the form at it, which is not computed again."""
     best: tuple[float, float, Dual | Primal] | None = None
+    lock = Lock()  # looks may be taken side by side
     judged = float(array_namespace(judges).sum(judges * as_float64(root) ** 2))
 
     def error(lam: float) -> float:
         nonlocal best
         form = left_out(rows, shared, lam)
         value = loss(form.e * judges[:, None], judged)
-        best = (value, lam, form) if best is None or value < best[0] else best
+        with lock:
+            best = (value, lam, form) if best is None or (value, lam) < best[:2] else best
         return value
 
     if search or begin is None:
-        search_lam(error, begin or (USUAL_LAM if shared.K.shape[0] >= DEAR else None))
+        search_lam(
+            error, begin or (USUAL_LAM if shared.K.shape[0] >= DEAR else None), _each_in_a_thread(shared.K)
+        )
     else:
         error(begin)
     assert best is not None
     return best
+
+
+def _each_in_a_thread(K: Array) -> Each:
+    """`map` in threads for systems like K, but for large ones: those BLAS itself shares among its threads."""
+    if K.shape[0] >= LARGE_SYSTEM:
+        return map
+
+    def each(function: Callable[[float], float], values: Sequence[float]) -> Iterable[float]:
+        with walker(K, [slice(0)] * len(values)) as walk:
+            return walk(lambda value: (function(value), ()), values)[0]
+
+    return each

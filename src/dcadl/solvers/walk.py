@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import operator
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import islice, starmap
 from typing import Any, NamedTuple, Protocol
 
@@ -108,45 +109,18 @@ class ThreadWalk(SerialWalk):
 
     def _results(self, visit: Visit, rows: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         # A few chunks ahead and no more: sums of finished chunks must not pile up behind a slow one.
-        waiting = [_Visit(self._pool, visit, row) for row in islice(rows, 2 * self._width)]
+        visits, family = _open_visits(), family_here()
+        calls = (partial(visit, *row) for row in rows)
+        waiting = [visits.put(call, family, self._pool) for call in islice(calls, 2 * self._width)]
         try:
             while waiting:
                 with beside_others():
-                    while not waiting[0].done() and any(one.taken_over() for one in waiting):
-                        pass  # this thread works too, while the first chunk is in another's hands
+                    visits.work_until_made(waiting[0])
                 yield waiting.pop(0).result()
-                waiting.extend(_Visit(self._pool, visit, row) for row in islice(rows, 1))
+                waiting.extend(visits.put(call, family, self._pool) for call in islice(calls, 1))
         finally:
             for one in waiting:  # after an error
-                one.taken_back()
-
-
-class _Visit:
-    """A visit that a thread of the pool makes, unless the thread that waits for it comes first."""
-
-    def __init__(self, pool: ThreadPoolExecutor, visit: Visit, row: tuple[Any, ...]) -> None:
-        self._visit, self._row = visit, row
-        self._future = pool.submit(visit, *row)
-        self._own: tuple[Any, Sums] | None = None
-
-    def done(self) -> bool:
-        """Whether there is a result, or an error in its place."""
-        return self._own is not None or self._future.done()
-
-    def taken_over(self) -> bool:
-        """Whether nobody had begun it: then it is made here and now."""
-        if self._own is None and self._future.cancel():
-            self._own = self._visit(*self._row)
-            return True
-        return False
-
-    def taken_back(self) -> None:
-        """Not to be made, if nobody has begun it."""
-        self._future.cancel()
-
-    def result(self) -> tuple[Any, Sums]:
-        """What the visit gave, or its error."""
-        return self._future.result() if self._own is None else self._own
+                visits.begin(one)
 
 
 @contextmanager
@@ -239,3 +213,113 @@ def even_slices(n: int, most: int) -> list[slice]:
 def add_sums(parts: Sequence[Sums]) -> Sums:
     """Sums of some chunks to sums of them all."""
     return tuple(reduce(operator.add, column) for column in zip(*parts))
+
+
+# --- visits that no thread has begun yet ---------------------------------------------------------------
+#
+# A visit may itself be a walk: two halves of the images are learned from side by side, each over chunks. When
+# one of them ends first, its thread goes on with chunks of the other.
+
+
+class _Place(threading.local):
+    """Where this thread is: within which walk, and how many walks deep."""
+
+    family: object | None = None
+    depth = 0
+
+
+_HERE = _Place()
+
+
+class _Visit:
+    """A call to be made, by a thread of the pool or by one that waits."""
+
+    def __init__(self, call: Callable[[], Any], family: object) -> None:
+        self._call, self._future = call, Future[Any]()
+        self.family, self.depth = family, _HERE.depth
+        self.done, self.result = self._future.done, self._future.result
+
+    def make(self) -> None:
+        """Make it here and now; an error is kept for whoever asks for the result."""
+        before = _HERE.family, _HERE.depth
+        _HERE.family, _HERE.depth = self.family, self.depth + 1
+        try:
+            self._future.set_result(self._call())
+        except BaseException as error:
+            self._future.set_exception(error)
+        finally:
+            _HERE.family, _HERE.depth = before
+
+
+class OpenVisits:
+    """Those that nobody has begun."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._visits: list[_Visit] = []
+
+    def put(self, call: Callable[[], Any], family: object, pool: ThreadPoolExecutor) -> _Visit:
+        """A visit that a thread of the pool will make, unless one that waits comes first."""
+        visit = _Visit(call, family)
+        with self._changed:
+            self._visits.append(visit)
+            self._changed.notify_all()
+        pool.submit(self._make_if_open, visit)
+        return visit
+
+    def begin(self, visit: _Visit) -> bool:
+        """Whether nobody had begun it; nobody else will then."""
+        with self._changed:
+            if visit not in self._visits:
+                return False
+            self._visits.remove(visit)
+            return True
+
+    def work_until_made(self, visit: _Visit) -> None:
+        """Wait for a visit by making it, or others while it is in another's hands.
+
+        Others of the same family alone: a prediction must not wait for chunks of a fit that runs beside it.
+        And none that is less deep: whoever waits for a chunk would come back late from half of the images.
+        """
+        while (other := self._next(visit)) is not None:
+            self._make(other)
+
+    def _next(self, awaited: _Visit) -> _Visit | None:
+        with self._changed:
+            while not awaited.done():
+                if found := self._to_make(awaited):
+                    self._visits.remove(found)
+                    return found
+                self._changed.wait()
+        return None
+
+    def _to_make(self, awaited: _Visit) -> _Visit | None:
+        """The awaited one itself, or the first of the deepest."""
+        if awaited in self._visits:
+            return awaited
+        known = [v for v in self._visits if v.family is awaited.family and v.depth >= awaited.depth]
+        return max(known, key=lambda visit: visit.depth, default=None)
+
+    def _make_if_open(self, visit: _Visit) -> None:
+        if self.begin(visit):
+            self._make(visit)
+
+    def _make(self, visit: _Visit) -> None:
+        visit.make()
+        with self._changed:
+            self._changed.notify_all()
+
+
+def family_here() -> object:
+    """What visits of a walk that begins here have in common: the outermost walk that this thread is in."""
+    return _HERE.family or object()
+
+
+def _open_visits() -> OpenVisits:
+    """Those of this process: a forked one has none of its parent's threads, and begins anew."""
+    return _visits_of(os.getpid())
+
+
+@cache
+def _visits_of(process: int) -> OpenVisits:
+    return OpenVisits()

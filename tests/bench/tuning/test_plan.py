@@ -67,9 +67,7 @@ def test_methods_that_have_a_backend_search_on_the_one_given(
     monkeypatch.setattr(plan, "tune_one", record)
     path, methods = tmp_path / "t", ["DCADL", "ConvNet", "PCANet"]
 
-    list(
-        plan.tune_all(["digits"], methods, 1, path, budget_s=6, folds=3, threads=1, least=3, backend=given)
-    )
+    list(plan.tune_all(["digits"], methods, 1, path, budget_s=6, folds=3, threads=1, least=3, backend=given))
 
     assert asked == {"DCADL": expected, "ConvNet": expected, "PCANet": {}}
     assert "backend" not in path.read_text()

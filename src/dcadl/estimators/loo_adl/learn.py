@@ -132,13 +132,13 @@ def _cross_fitted(some: Subset, half: np.ndarray, model: Model, first: Atoms, pa
     λ goes by the errors of images that atoms have not seen; by those of others it would be too small.
     """
 
-    def judged(side: int) -> tuple[tuple[RidgeFit, Lesson], tuple[()]]:
+    def judged(side: int) -> tuple[RidgeFit, Lesson]:
         own = learn(some.part(half == side), model, first, passes, whole=len(half))
-        return (ridge_of(some, model, own.atoms, judges=half != side), own), ()
+        return ridge_of(some, model, own.atoms, judges=half != side), own
 
-    with walker(some.X, [slice(0)] * 2) as walk:  # side by side
-        ((of_other, own), (of_own, other)), _ = walk(judged, (0, 1))
-    plain = ridge_of(some, model, first)
+    works = (partial(judged, 0), partial(judged, 1), partial(ridge_of, some, model, first))
+    with walker(some.X, [slice(0)] * len(works)) as walk:  # side by side
+        ((of_other, own), (of_own, other), plain), _ = walk(lambda work: (work(), ()), works)
     scores = np.where((half == 0)[:, None], fetch(of_own.left_out), fetch(of_other.left_out))
     lam, learning_lam = (math.sqrt(a.lam * b.lam) for a, b in ((of_own, of_other), (own, other)))
     alike = len({_learning_levels(model, n) for n in (len(half), *np.bincount(half))}) == 1
