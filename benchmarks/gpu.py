@@ -1,4 +1,4 @@
-"""DCADL on a GPU: fit and prediction times, each with its share of the device's measured product rate.
+"""DCADL and LOO-ADL on a GPU: fit and prediction times, each with its share of the device's measured product rate.
 
     DCADL_DATA=… python benchmarks/gpu.py [--backend torch:cuda] [--cpu]
 
@@ -18,10 +18,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from dcadl import DCADL
+from dcadl import DCADL, LOOADL
 from dcadl.arrays import fetch, send, sync
 from dcadl.data import load, split
-from machine import describe
+from machine import describe, timed
 
 YALEB = {"n_atoms": 50, "patch_shape": 12, "stride": 6, "tol": 0, "random_state": 0}
 MNIST = {"n_atoms": 50, "patch_shape": 7, "stride": 3, "tol": 0, "random_state": 0}
@@ -40,7 +40,7 @@ def main() -> None:
     table = Table(title=f"float32 product rate of the device: {rate / 1e12:.1f} TFLOP/s")
     for column in ("work", "device", "share of rate", "processor", "agreement"):
         table.add_column(column)
-    for row in (yaleb_rows, mnist_rows):
+    for row in (yaleb_rows, mnist_rows, loo_adl_rows):
         for cells in row(arguments.backend, arguments.cpu, rate):
             table.add_row(*cells)
     console.print(table)
@@ -80,6 +80,29 @@ def mnist_rows(backend: str, cpu: bool, rate: float) -> list[tuple[str, ...]]:
     work = 20 * pass_operations(60_000, 64, 49, 50, 10)
     return [
         fit_row("MNIST 60 000, fit, 20 passes", backend, cpu, rate, (X, y), MNIST | {"max_iter": 20}, work)
+    ]
+
+
+def loo_adl_rows(backend: str, cpu: bool, rate: float) -> list[tuple[str, ...]]:
+    """LOO-ADL without a setting on MNIST: 60 000 images, from the first fit in the process on."""
+    bunch = load("mnist")
+    X, y = bunch.data.reshape(-1, 28, 28).astype(np.float32) / 255, bunch.target
+    train, test = (X[:60_000], y[:60_000]), (X[60_000:], y[60_000:])
+    probe = send(np.zeros(1, np.float32), backend)
+    model = LOOADL(random_state=0, backend=backend)
+    cold, _ = timed(lambda: model.fit(*train))
+    warm = median_time(lambda: model.fit(*train), probe, 5)
+    right = f"{model.score(*test):.2%} right"
+    predict = median_time(lambda: model.predict(test[0]), probe, 5)
+    home, same = "—", "—"
+    if cpu:
+        host = LOOADL(random_state=0)
+        seconds, _ = timed(lambda: host.fit(*train))
+        home, same = f"{seconds:.1f} s", f"{np.mean(host.predict(test[0]) == model.predict(test[0])):.2%}"
+    return [
+        ("MNIST 60 000, LOO-ADL, first fit", f"{cold:.2f} s", "—", home, right),
+        ("MNIST 60 000, LOO-ADL, fit", f"{warm:.2f} s", "—", home, f"{same} same labels as NumPy"),
+        ("MNIST, LOO-ADL, predict 10 000 from the host", f"{1e3 * predict:.0f} ms", "—", "—", right),
     ]
 
 

@@ -51,7 +51,7 @@ class LOOADL(CodingClassifier):
     ----------
     n_atoms : int or "auto", default="auto"
         Number of atoms, m; "auto" is 64 up to 1000 images, where they cost little, 32 beyond, and up
-        to 128 from 20 000 images on, as far as `max_memory` goes.
+        to 128 from 2000 images on, as far as `max_memory` goes.
     patch_shape : int, tuple or "auto", default="auto"
         Height and width of an atom; for signals its length. "auto" compares three sizes, and reduces large
         images first, to about 8000 pixels.

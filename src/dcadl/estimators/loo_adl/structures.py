@@ -10,10 +10,7 @@ from dcadl.ops.patches import Grid, patch_grid
 from dcadl.solvers.structure import NORMALISATIONS, Candidate
 
 ATOMS, ATOMS_OF_FEW, FEW_IMAGES = 32, 64, 1_000  # atoms, and how many up to so many images
-ATOMS_OF_MANY, MANY_IMAGES = (
-    128,
-    20_000,
-)  # by MNIST's training images: 99.0 % of 10 000 by 50 000, 98.6 % with 32 atoms
+ATOMS_OF_MANY, MANY_IMAGES = 128, 2_000  # by MNIST's training images: docs/results/README.md
 MOST_FEATURES = 6_000  # of very many images: their Gram matrix is solved
 MOST_OF_A_WINDOW = 12_000  # values, of which a matrix of as many rows and columns is made
 MOST_CELLS = 64  # along a side of a grid
@@ -78,7 +75,7 @@ def _check_window(d: int, vector: bool) -> None:
 def usual_atoms(n: int, cells: int) -> int:
     """How many atoms suit n images and a pyramid of so many cells: more are better everywhere.
 
-    Of few images they cost little; very many images pay for them, as far as the last ridge can.
+    Of few images they cost little; many images pay for them, as far as the last ridge can.
     """
     if n <= FEW_IMAGES:
         return ATOMS_OF_FEW
