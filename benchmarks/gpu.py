@@ -1,4 +1,4 @@
-"""DCADL and LOO-ADL on a GPU: fit and prediction times, each with its share of the device's measured product rate.
+"""DCADL and LOO-ADL on a GPU: times of fits and predictions, with their share of the device's product rate.
 
     DCADL_DATA=… python benchmarks/gpu.py [--backend torch:cuda] [--cpu]
 

@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 
 from dcadl.estimators.loo_adl import learn as learning
-from dcadl.ops.ridge import Rows
+from dcadl.ops.leave_one_out import Rows
 from dcadl.solvers import loo_adl, structure
 
 Context = Callable[[], AbstractContextManager[Any]]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
-from dcadl.ops.leave_one_out import loss_and_gradient
-from dcadl.ops.ridge import Rows, coefficients, gram, left_out, loss, uses_dual
+from dcadl.ops.leave_one_out import Rows, coefficients, gram, left_out, loss_and_gradient, uses_dual
+from dcadl.ops.ridge import loss
 from dcadl.solvers.walk import SerialWalk, even_slices
 from finite_differences import rise_of
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
+from dcadl.estimators.loo_adl.held_out import share_shift
 from dcadl.estimators.probabilities import softmax
-from dcadl.ops.ridge import best_temperature, least_log_loss, share_shift
+from dcadl.ops.ridge import best_temperature, least_log_loss
 
 
 @pytest.fixture

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
+from dcadl.ops.leave_one_out import Rows, gram, left_out
 from dcadl.ops.maps import by_row, respond, split_averages
 from dcadl.ops.patches import patch_grid
 from dcadl.ops.pool import Pyramid
-from dcadl.ops.ridge import Rows, gram, left_out, loss
+from dcadl.ops.ridge import loss
 from dcadl.ops.standardise import standard_of, standardise
 from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model

@@ -1,8 +1,18 @@
-"""The gradient of the exact leave-one-out error of ridge regression (`ops.ridge`) in the features.
+"""The exact leave-one-out error of ridge regression, and its gradient in the features.
 
-Where features are fewer than samples, nothing but sums over the samples is needed: blocks of rows are walked
-over three times (the Gram matrix; errors, with P₁ and P₂; the gradient) and once more to take out of it what
-shifts or scales the features.
+F (n, D) and Y (n, C) come centred, rows times the root of their weight s_i; v (n,) is that root, of length
+one: the direction of the intercept, which is not penalised. With μ = λτ, τ = ‖F‖²/Σs, the residual of
+sample i when it is left out, intercept refitted, is in two equal forms
+
+    dual   (n × n)  Z = (FFᵀ/τ + λI)⁻¹ − vvᵀ/λ,  a = ZY:          e_i = a_i / Z_ii
+    primal (D × D)  S = (FᵀF/τ + λI)⁻¹/τ, W = SFᵀY, ρ = Y − FW:   e_i = ρ_i / (1 − v_i² − f_iᵀSf_i)
+
+and L = Σ‖e_i‖²/Σs (rows e_i carry the root of s_i too). Without −vvᵀ/λ the constant direction would
+dominate Z_ii at small λ, every sample would look predicted, and λ → 0 would be chosen.
+
+For the gradient where features are fewer than samples, nothing but sums over the samples is needed: blocks of
+rows are walked over three times (the Gram matrix; errors, with P₁ and P₂; the gradient) and once more to take
+out of it what shifts or scales the features.
 """
 
 from __future__ import annotations
@@ -11,23 +21,126 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64
-from dcadl.ops.ridge import (
-    Dual,
-    Gram,
-    Primal,
-    Rows,
-    dual,
-    gram,
-    loss,
-    mean_square,
-    primal_errors,
-    primal_solution,
-    squared_length,
-    uses_dual,
-)
+from dcadl.arrays.inverses import spd_inverse, spd_inverse_root
+from dcadl.ops.ridge import add_to_diagonal, loss, mean_square, squared_length
 
 Visit = Callable[..., tuple[Any, tuple[Any, ...]]]  # a block -> what it keeps, and its part of the sums
 Walk = Callable[..., tuple[Sequence[Any], tuple[Any, ...]]]  # such a function, blocks -> all kept, the sums
+
+
+class Rows(NamedTuple):
+    """Centred rows, each times the root of its weight."""
+
+    F: Array  # (n, D)
+    Y: Array  # (n, C)
+    v: Array  # (n,) roots of the weights, over the root of their sum
+    total: float  # Σs
+
+    def part(self, which: slice) -> Rows:
+        """Some of them; the total stays that of all."""
+        return Rows(self.F[which, :], self.Y[which, :], self.v[which], self.total)
+
+
+class Gram(NamedTuple):
+    """What all λ share, in float64: FFᵀ/τ or FᵀF/τ, the smaller one, with FᵀY and τ."""
+
+    K: Array
+    FY: Array
+    tau: Array
+
+
+class Dual(NamedTuple):
+    """The n × n form at one λ. Z itself is made for the gradient alone: errors need no more than its root."""
+
+    root: Array  # L⁻¹ of FFᵀ/τ + λI = LLᵀ, so that Z = L⁻ᵀL⁻¹ − vvᵀ/λ
+    a: Array
+    z: Array  # diagonal of Z
+    e: Array  # residuals of samples left out
+
+
+class Primal(NamedTuple):
+    """The D × D form at one λ. Rows may be some of the samples that the Gram matrix is made of."""
+
+    W: Array
+    rho: Array
+    left: Array  # 1 − h: what a sample leaves to the others
+    e: Array
+    FS: Array  # (n, D) in F's precision
+
+
+def uses_dual(rows: Rows) -> bool:
+    """Whether the n × n form is the smaller one."""
+    return rows.F.shape[0] <= rows.F.shape[1]
+
+
+def gram(rows: Rows) -> Gram:
+    """The Gram matrix of all samples."""
+    F = rows.F
+    K = centred(as_float64(F @ F.T), rows.v) if uses_dual(rows) else as_float64(F.T @ F)
+    tau = mean_square(array_namespace(K).linalg.trace(K), rows.total)
+    K /= tau
+    return Gram(K, as_float64(F.T @ rows.Y), tau)
+
+
+def centred(K: Array, v: Array) -> Array:
+    """(I − vvᵀ)K(I − vvᵀ): what float32 left of the constant direction taken out in float64.
+
+    As little as 1e-7 of it beside λ = 1e-5 would add to Z_ii what the samples themselves have there.
+    """
+    v = as_float64(v)
+    Kv = K @ v
+    u = Kv - 0.5 * (v @ Kv) * v
+    found = K - v[:, None] * u
+    found -= u[:, None] * v
+    return found
+
+
+def left_out(rows: Rows, shared: Gram, lam: float) -> Dual | Primal:
+    """Residuals e, and what else the form knows, at λ."""
+    if shared.K.shape[0] == rows.F.shape[0] and uses_dual(rows):
+        return dual(shared.K, rows.Y, rows.v, lam)
+    return primal(rows, shared, lam)
+
+
+def dual(K: Array, Y: Array, v: Array, lam: float) -> Dual:
+    """The n × n form, of K = FFᵀ/τ."""
+    xp, v, Y = array_namespace(K), as_float64(v), as_float64(Y)
+    root = spd_inverse_root(add_to_diagonal(K, lam))
+    columns = xp.matrix_transpose(root)
+    a = columns @ (root @ Y) - v[:, None] * ((v @ Y) / lam)
+    z = xp.vecdot(columns, columns) - v * v / lam
+    return Dual(root, a, z, a / z[:, None])
+
+
+def primal(rows: Rows, shared: Gram, lam: float) -> Primal:
+    """The D × D form."""
+    return primal_errors(rows, *primal_solution(shared, lam))
+
+
+def primal_solution(shared: Gram, lam: float) -> tuple[Array, Array]:
+    """S and W, of K = FᵀF/τ."""
+    S = spd_inverse(add_to_diagonal(shared.K, lam)) / shared.tau
+    return S, S @ shared.FY
+
+
+def primal_errors(rows: Rows, S: Array, W: Array) -> Primal:
+    """What the rows, or some of them, are missed by."""
+    xp, F, v = array_namespace(rows.F), rows.F, as_float64(rows.v)
+    rho = as_float64(rows.Y - F @ xp.astype(W, F.dtype))
+    FS = F @ xp.astype(S, F.dtype)
+    left = 1 - v * v - as_float64(xp.vecdot(FS, F))
+    return Primal(W, rho, left, rho / left[:, None], FS)
+
+
+def coefficients(rows: Rows, shared: Gram, form: Dual | Primal) -> Array:
+    """W (D, C) of the ridge regression on all samples, in float64."""
+    if isinstance(form, Primal):
+        return form.W
+    xp = array_namespace(rows.F)
+    return as_float64(rows.F.T @ xp.astype(form.a, rows.F.dtype)) / shared.tau
+
+
+# --- the gradient -------------------------------------------------------------------------------------
 
 
 def _one_block(visit: Visit, *columns: Sequence[Any]) -> tuple[Sequence[Any], tuple[Any, ...]]:

@@ -32,21 +32,9 @@ from dcadl.arrays import (
 )
 from dcadl.ops.codes import by_image, encode
 from dcadl.ops.floors import RIDGE_DAMPING
+from dcadl.ops.leave_one_out import Gram, Rows, coefficients, gram, left_out, uses_dual
 from dcadl.ops.patches import Grid
-from dcadl.ops.ridge import (
-    Gram,
-    Rows,
-    add_to_diagonal,
-    best_temperature,
-    coefficients,
-    from_contrasts,
-    gram,
-    left_out,
-    loss,
-    mean_square,
-    search_lam,
-    uses_dual,
-)
+from dcadl.ops.ridge import add_to_diagonal, best_temperature, from_contrasts, loss, mean_square, search_lam
 from dcadl.solvers.descent import BLOCKS, Best, Problem, State
 from dcadl.solvers.ridge_steps import solve_by_steps
 from dcadl.solvers.walk import Chunk, Walk

@@ -33,7 +33,7 @@ from dcadl.arrays import (
     fetch,
 )
 from dcadl.ops.codes import by_image
-from dcadl.ops.leave_one_out import loss_and_gradient
+from dcadl.ops.leave_one_out import Rows, loss_and_gradient
 from dcadl.ops.maps import (
     WindowTransform,
     by_row,
@@ -47,7 +47,6 @@ from dcadl.ops.maps import (
 )
 from dcadl.ops.patches import Grid
 from dcadl.ops.pool import Pyramid
-from dcadl.ops.ridge import Rows
 from dcadl.ops.standardise import Groups, standardise_back, standardised
 from dcadl.solvers.walk import Walk, chunk_slices, even_slices
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
 from dcadl.ops.codes import by_image
+from dcadl.ops.leave_one_out import centred, dual
 from dcadl.ops.maps import (
     WindowTransform,
     inverse_contrast,
@@ -27,7 +28,7 @@ from dcadl.ops.maps import (
 )
 from dcadl.ops.patches import Grid, centred_rows, patch_table
 from dcadl.ops.pool import Pyramid
-from dcadl.ops.ridge import centred, dual, least_log_loss
+from dcadl.ops.ridge import least_log_loss
 from dcadl.ops.standardise import Groups, standardised
 from dcadl.ops.whiten import centring, signless_kmeans, typical_length, zca
 from dcadl.solvers.loo_adl import Atoms, as_like

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from dcadl.arrays import Array, fetch
 from dcadl.estimators.loo_adl.images import Images
-from dcadl.ops.ridge import share_shift
+from dcadl.ops.ridge import least_log_loss
 
 TIE = 1e-6  # of scores that lie between 0 and 1: rounding of features in float32
 
@@ -73,3 +74,24 @@ def honest_scores(
     alone = np.bincount(images.numbers, minlength=C)[numbers] == 1
     rest = np.where(alone, np.inf, total - weight)
     return HeldOut(found + (weight / rest)[:, None] * (np.eye(C)[numbers] - shares), numbers, weight)
+
+
+def share_shift(scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """What to add to the scores of each class, a multiple of the logarithm of its share, for least log loss.
+
+    Ridge regression shrinks the scores of a class the more, the fewer images it has. Where all classes have
+    the same share nothing is added.
+    """
+    C = scores.shape[1]
+    shares = np.bincount(numbers, weights=weight, minlength=C)
+    present = shares > 0
+    logs = np.log(np.where(present, shares, shares.max()) / shares.max())
+    if np.allclose(logs, 0.0):
+        return np.zeros(C)
+
+    def loss(gain: float) -> float:
+        return least_log_loss(scores + gain * logs, numbers, weight)[1]
+
+    most = float(scores.std()) / float(np.ptp(logs))
+    gain = minimize_scalar(loss, bounds=(-most, most), method="bounded", options={"xatol": most / 50}).x
+    return gain * logs if loss(gain) < loss(0.0) else np.zeros(C)
