@@ -21,6 +21,8 @@ from array_api_compat import (
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import ThreadpoolController
 
+from dcadl.arrays.libraries import cholesky_factor, import_cupy, import_torch
+
 __all__ = [
     "LARGE_SYSTEM",
     "Array",
@@ -81,7 +83,7 @@ def check_backend(backend: str) -> None:
             raise ValueError(f"backend must name a torch device such as 'torch:cuda'; got {backend!r}.")
         return
     if library == "cupy" and not where:
-        _import_cupy()
+        import_cupy()
         return
     raise ValueError(f"backend must be 'numpy', 'torch', 'torch:cuda' or 'cupy'; got {backend!r}.")
 
@@ -94,7 +96,7 @@ def send(x: Any, backend: str) -> Array:
         tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(x))
         return tensor.to(where or "cpu")
     if library == "cupy":
-        return _import_cupy().asarray(x)
+        return import_cupy().asarray(x)
     return x
 
 
@@ -113,7 +115,7 @@ def sync(x: Array) -> None:
     if is_torch_namespace(xp) and x.is_cuda:
         import_torch().cuda.synchronize(x.device)
     elif is_cupy_namespace(xp):
-        _import_cupy().cuda.get_current_stream().synchronize()
+        import_cupy().cuda.get_current_stream().synchronize()
 
 
 def is_numpy(x: Array) -> bool:
@@ -139,7 +141,7 @@ def free_memory(x: Array) -> int | None:
         torch = import_torch()
         unused = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
         return int(torch.cuda.mem_get_info(x.device)[0]) + int(unused)
-    return int(_import_cupy().cuda.Device().mem_info[0])
+    return int(import_cupy().cuda.Device().mem_info[0])
 
 
 def is_device_array(x: Any) -> bool:
@@ -197,32 +199,6 @@ def row_major(x: Array) -> Array:
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Zeros of `shape` in the library, dtype and device of `like`."""
     return array_namespace(like).zeros(shape, dtype=like.dtype, device=device_of(like))
-
-
-def import_torch(what: str = "backend 'torch'") -> Any:
-    """torch, or a ValueError that says what needs it and names the extra to install."""
-    try:
-        import torch
-    except ImportError:
-        raise ValueError(f"{what} needs PyTorch: pip install 'dcadl[torch]'.") from None
-    return torch
-
-
-def _import_cupy() -> Any:
-    try:
-        import cupy
-    except ImportError:
-        raise ValueError("backend 'cupy' needs CuPy: install the cupy package that fits your CUDA.") from None
-    return cupy
-
-
-def cholesky_factor(A: Any) -> Any:
-    """The lower factor; on CUDA not a number where there is none, since an error would make us wait."""
-    torch = import_torch()
-    lower, trouble = torch.linalg.cholesky_ex(A)
-    if not A.is_cuda and trouble:
-        raise np.linalg.LinAlgError("the matrix is not positive definite")  # as NumPy's face of it does
-    return torch.where(trouble == 0, lower, torch.nan)
 
 
 # --- BLAS's own threads, put aside while ours run: the one place that sets their number ----------------
