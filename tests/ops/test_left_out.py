@@ -59,6 +59,7 @@ def test_the_classifier_is_that_of_ridge_regression(xp, rng, shape):
 @pytest.mark.parametrize("shape", [(40, 60), (60, 40)], ids=["dual", "primal"])
 def test_tiles_in_threads_give_the_matrix_of_float32_features_in_float64(rng, monkeypatch, shape):
     monkeypatch.setattr(module, "TILE", 16)
+    monkeypatch.setattr(module, "INNER", 23)
     F, Y, weight = drawn(rng, *shape)
     F = F.astype(np.float32)
     with threads(8) as walk:
@@ -104,3 +105,16 @@ def test_the_part_holds_every_class_of_any_regular_order(rng, period):
     counts = part.Y.sum(axis=0)
     assert counts.min() > 0.5 * counts.mean()
     assert 70 <= len(part.Y) <= 90
+
+
+def test_of_two_valleys_the_lower_one_is_found(rng):
+    """Features of two sizes: the small ones tell more, but only a small ridge lets them."""
+    large = 3.0 * rng.standard_normal((400, 40)) @ rng.standard_normal((40, 1500)) / 40
+    small = rng.standard_normal((400, 6))
+    F = np.hstack([large, 1e-2 * small])
+    Y = small[:, :2] + 0.5 * large[:, :2] + 0.1 * rng.standard_normal((400, 2))
+    samples = samples_of(np, F, Y)
+    system = system_of(samples, WALK)
+    grid = 10.0 ** np.arange(-5, 2.5, 0.5)
+    errors = [module.loss(solve(samples, system, lam).e, samples.total) for lam in grid]
+    assert best_lam(samples, system).error == pytest.approx(min(errors))

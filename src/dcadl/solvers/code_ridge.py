@@ -333,5 +333,5 @@ def _preconditioner(samples: Samples, own: System, lam: float, share: float) -> 
     """(FᵀF/share + λI)⁻¹ of the judged images, a share of all; by Woodbury's identity where they are few."""
     if own.FY is not None:
         return spd_solver(add_to_diagonal(own.K * (own.tau / share), lam))
-    F, inverse = samples.rows(slice(None)), spd_solver(add_to_diagonal(own.K * own.tau, lam * share))
+    F, inverse = samples.block(slice(None)), spd_solver(add_to_diagonal(own.K * own.tau, lam * share))
     return lambda R: (R - F.T @ inverse(F @ R)) / lam
