@@ -106,6 +106,34 @@ def test_copies_are_left_out_together(rng):
     np.testing.assert_allclose(copied.left_out, weighted.left_out, atol=1e-10)
 
 
+def test_images_that_differ_where_few_look_are_no_copies(xp, rng, monkeypatch):
+    monkeypatch.setattr(module, "SEEN", 2)  # the first value and the last
+    U, _, _ = images(rng)
+    U[:, 0, 0] = U[:, -1, -1] = 1.0
+    Y = np.tile([[1.0, -1.0]], (60, 1))  # and the labels are all alike
+    copied = np.append(np.arange(60), [3, 3, 50])
+
+    found = fit(xp, U[copied], Y[copied], lam=0.3)
+
+    counts = np.bincount(copied).astype(float)
+    np.testing.assert_allclose(found.weight, counts)
+    np.testing.assert_allclose(found.left_out, fit(xp, U, Y, counts, lam=0.3).left_out, atol=1e-9)
+
+
+def test_images_without_copies_are_visited_once(rng):
+    U, Y, _ = images(rng)
+    visits = []
+
+    def patches(part):
+        visits.append(part)
+        return U[part]
+
+    slices = [slice(i, i + 20) for i in (0, 20, 40)]
+    chunks = [Chunk(partial(patches, part), Y[part], None) for part in slices]
+    code_ridge(chunks, SerialWalk(), lambda P: P, 12, 0.3)
+    assert visits == slices
+
+
 def test_images_that_all_weigh_nothing_are_no_reason_to_fail(rng, monkeypatch):
     monkeypatch.setattr(module, "FEW_IMAGES", 10)
     monkeypatch.setattr(module, "JUDGES", 4)

@@ -7,7 +7,7 @@ import re
 from typing import Any, NamedTuple
 
 from dcadl.ops.patches import Grid
-from dcadl.solvers.code_ridge import LARGEST, work_bytes
+from dcadl.solvers.code_ridge import LARGEST, judged_images
 from dcadl.solvers.walk import CHUNK_BYTES
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -46,6 +46,14 @@ def largest_system(limit: int | None) -> int:
     return LARGEST if limit is None else min(LARGEST, math.isqrt(limit // 96))
 
 
+def refit_bytes(n: int, n_features: int, largest: int) -> int:
+    """Most memory that the last classifier takes beyond the work on a chunk."""
+    step, everything = judged_images(n, n_features, largest)
+    k = -(-n // step)
+    side = min(k, n_features) if everything or n_features > largest else n_features
+    return max(16 * k * n_features, 8 * k * n_features + 48 * side**2)
+
+
 def memory_plan(
     limit: int, n: int, grid: Grid, m: int, n_classes: int, itemsize: int, width: int
 ) -> MemoryPlan:
@@ -53,7 +61,7 @@ def memory_plan(
     image = grid.p * max(grid.d, m) * itemsize
     chunk = max(CHUNK_BYTES * max(grid.d, m) // grid.d, 16 * image)
     passes = width * CHUNK_ARRAYS * chunk + SUM_ARRAYS * grid.p * m * n_classes * 8
-    refit = width * REFIT_ARRAYS * chunk + work_bytes(n, grid.p * m, largest_system(limit))
+    refit = width * REFIT_ARRAYS * chunk + refit_bytes(n, grid.p * m, largest_system(limit))
     work = max(passes, refit)
     if work > limit:
         raise ValueError(

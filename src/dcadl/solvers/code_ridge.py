@@ -20,24 +20,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import (
-    Array,
-    array_namespace,
-    as_float64,
-    blas_threads_for,
-    device_of,
-    fetch,
-    spd_solver,
-    zeros,
-)
+from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch, spd_solver
 from dcadl.ops.codes import by_image, encode
 from dcadl.ops.floors import RIDGE_DAMPING
-from dcadl.ops.leave_one_out import Gram, Rows, coefficients, gram, left_out, uses_dual
+from dcadl.ops.left_out import (
+    TILE,
+    Samples,
+    Solution,
+    System,
+    best_lam,
+    features_times,
+    mapped_in_threads,
+    slices_of,
+    solve,
+    system_of,
+)
 from dcadl.ops.patches import Grid
-from dcadl.ops.ridge import add_to_diagonal, best_temperature, from_contrasts, loss, mean_square, search_lam
+from dcadl.ops.ridge import add_to_diagonal, best_temperature, from_contrasts, mean_square
 from dcadl.solvers.descent import BLOCKS, Best, Problem, State
 from dcadl.solvers.ridge_steps import solve_by_steps
-from dcadl.solvers.walk import Chunk, Walk
+from dcadl.solvers.walk import Chunk, Walk, walker
 
 FEW_IMAGES = 2048  # of so many, each is left out in turn
 JUDGES = 1024  # of more, about so many are, and their codes precondition conjugate gradients
@@ -50,8 +52,10 @@ EVERY = 2  # passes between two looks at the error by which they end
 PATIENCE = 8  # passes after the best one, in which none was better, until we believe that none will be
 LOOK_JUDGES = 512  # images looked at, about, where there are more features than this; else FEW_IMAGES
 
-Opened = AbstractContextManager[tuple[Sequence[Chunk], Walk]]
+SEEN = 64  # values of an image by which most copies are told from other images
+
 Code = Callable[[Array], Array]  # normalised patches (b, p, d) -> codes (b, p, m)
+Opened = AbstractContextManager[tuple[Sequence[Chunk], Walk]]
 
 
 class CodeRidge(NamedTuple):
@@ -65,13 +69,6 @@ class CodeRidge(NamedTuple):
     error: float  # mean squared error of `left_out`: what λ makes least
 
 
-class _Judged(NamedTuple):
-    """Images whose codes lie side by side, rows times the roots of their weights."""
-
-    rows: Rows
-    root: Array  # (k,)
-
-
 def code_ridge(
     chunks: Sequence[Chunk],
     walk: Walk,
@@ -83,24 +80,18 @@ def code_ridge(
     """The classifier on `code` of the chunks' patches; λ is chosen where `lam` is None."""
     _, (n, total) = walk(_count, chunks)
     step, everything = judged_images(n, n_features, largest)
-    judged = _gathered(walk(partial(_every, code, step), chunks)[1][0])
-    rows = judged.rows
-    with blas_threads_for(min(rows.F.shape)):
-        own = gram(rows)
-        near = lam is None and search_lam(lambda lam: loss(left_out(rows, own, lam).e, rows.total))
-    if everything:
-        return _solved(judged, own, near if lam is None else lam / float(own.tau))
-    if n_features > largest:
-        return _iterated(
-            chunks, walk, code, judged, own, near * float(own.tau) if lam is None else lam, total
-        )
-    shared = _summed_gram(chunks, walk, code, total)
-    with blas_threads_for(n_features):
-        if lam is None:
-            lam_over_tau = search_lam(lambda lam: loss(left_out(rows, shared, lam).e, rows.total), near)
-        else:
-            lam_over_tau = lam / float(shared.tau)
-        return _solved(judged, shared, lam_over_tau)
+    samples = _gathered(walk(partial(_every, code, step), chunks)[1][0], partial(_keys, chunks, walk, step))
+    with _tiles(samples) as tiles:
+        own = system_of(samples, tiles)
+        if n_features > largest and not everything:
+            return _iterated(chunks, walk, code, samples, own, tiles, lam, total)
+        shared, near = own, None
+        if not everything:
+            near = None if lam is not None else _chosen(samples, own, tiles)[0]
+            shared = _summed_gram(chunks, walk, code, total)
+        lam_over_tau, found = _chosen(samples, shared, tiles, lam, near)
+        W = _coefficients(samples, shared, found, tiles).T
+    return _with_scores(samples, W, lam_over_tau * float(shared.tau), found.e)
 
 
 def leave_one_out_error(
@@ -112,11 +103,11 @@ def leave_one_out_error(
     """
     _, (n, _) = walk(_count, chunks)
     step = max(judged_images(n, n_features)[0], -(-n // judges))
-    rows = _gathered(walk(partial(_every, code, step), chunks)[1][0]).rows
-    with blas_threads_for(min(rows.F.shape)):
-        shared = gram(rows)
-        lam = search_lam(lambda lam: loss(left_out(rows, shared, lam).e, rows.total))
-        return loss(left_out(rows, shared, lam).e, rows.total), rows.F
+    samples = _gathered(walk(partial(_every, code, step), chunks)[1][0], partial(_keys, chunks, walk, step))
+    with _tiles(samples) as tiles:
+        own = system_of(samples, tiles)
+        with blas_threads_for(own.K.shape[0]):
+            return best_lam(samples, own, each=mapped_in_threads(own, tiles)).error, samples.F
 
 
 def judge_pass(problem: Problem, tol: float, state: State) -> State:
@@ -180,8 +171,9 @@ def settled(state: State) -> bool:
 
 
 def best_of(state: State) -> State:
-    """The atoms and the classifier of the best pass that was looked at, or of the last one."""
-    return state if state.best is None else state._replace(Omega=state.best.Omega, W=state.best.W)
+    """The atoms and the classifier of the best pass that was looked at, or of the last one; without codes."""
+    last = state._replace(codes=())
+    return last if state.best is None else last._replace(Omega=state.best.Omega, W=state.best.W)
 
 
 def temperature_left_out(found: CodeRidge, intercept: np.ndarray) -> float:
@@ -199,27 +191,58 @@ def judged_images(n: int, n_features: int, largest: int = LARGEST) -> tuple[int,
     return -(-n // min(JUDGES, fit_in)), False
 
 
-def work_bytes(n: int, n_features: int, largest: int) -> int:
-    """Most memory that `code_ridge` takes beyond the work on a chunk."""
-    step, everything = judged_images(n, n_features, largest)
-    k = -(-n // step)
-    side = min(k, n_features) if everything or n_features > largest else n_features
-    return max(16 * k * n_features, 8 * k * n_features + 48 * side**2)
-
-
-def _gathered(parts: list[tuple[Any, ...]]) -> _Judged:
-    """Codes and labels of the judged images, from what `_every` gave of each chunk."""
+def _gathered(parts: list[tuple[Any, ...]], keys_again: Callable[[frozenset[int]], np.ndarray]) -> Samples:
+    """What `_every` gave of each chunk, side by side; copies are one image of their added weight."""
     xp = array_namespace(parts[0][0])
     F, Y = (xp.concat([part[i] for part in parts], axis=0) for i in (0, 1))
     s, keys = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
+    alike, count = np.unique(keys, return_counts=True)
+    if (count > 1).any():
+        keys = keys_again(frozenset(alike[count > 1].tolist()))
     used, added = _distinct(keys, s)
-    if len(used) < len(keys):
-        F, Y = (xp.take(x, xp.asarray(used, device=device_of(x)), axis=0) for x in (F, Y))
+    samples = Samples(F, Y, None, float(len(keys)))
+    samples = samples if len(used) == len(keys) else samples.some(used)
+    if (added == 1).all():
+        return samples
     root = xp.asarray(np.sqrt(added), device=device_of(F))
-    if not (added == 1).all():
-        F, Y = F * root[:, None], Y * root[:, None]
-    weight = float(added.sum()) or 1.0  # those that are judged may all weigh nothing
-    return _Judged(Rows(F, Y, zeros(root.shape, root), weight), root)
+    total = float(added.sum()) or 1.0  # those that are judged may all weigh nothing
+    return samples._replace(Y=samples.Y * root[:, None], root=root, total=total)
+
+
+def _every(code: Code, step: int, chunk: Chunk) -> tuple[None, tuple[list[tuple[Any, ...]]]]:
+    """Codes, labels, weights and keys of every few images; lists add up to longer lists."""
+    P, Y, s = chunk.patches()[::step, ...], as_float64(chunk.Y)[::step, :], chunk.weight
+    weight = np.ones(Y.shape[0]) if s is None else fetch(s[::step]).astype(np.float64)
+    return None, ([(by_image(code(P)), Y, weight, _image_keys(P, Y))],)
+
+
+def _keys(chunks: Sequence[Chunk], walk: Walk, step: int, alike: frozenset[int]) -> np.ndarray:
+    """The keys of `_every` again, those in `alike` replaced by keys of all that the images hold."""
+
+    def visit(chunk: Chunk) -> tuple[None, tuple[list[np.ndarray]]]:
+        P, Y = chunk.patches()[::step, ...], as_float64(chunk.Y)[::step, :]
+        return None, ([_image_keys(P, Y, alike)],)
+
+    return np.concatenate(walk(visit, chunks)[1][0])
+
+
+def _image_keys(P: Array, Y: Array, alike: frozenset[int] = frozenset()) -> np.ndarray:
+    """A number for each image: of its label and some of its values; of all where that one is in `alike`."""
+    xp, labels = array_namespace(P), np.ascontiguousarray(fetch(Y))
+    flat = xp.reshape(P, (P.shape[0], -1))
+    seen = np.unique(np.linspace(0, flat.shape[1] - 1, SEEN).astype(np.int64))
+    some = np.ascontiguousarray(fetch(xp.take(flat, xp.asarray(seen, device=device_of(P)), axis=1)))
+    keys = [_digest(*pair) for pair in zip(some, labels)]
+    for i in (i for i, key in enumerate(keys) if key in alike):
+        keys[i] = _digest(np.ascontiguousarray(fetch(flat[i, :])), labels[i])
+    return np.array(keys, np.uint64)
+
+
+def _digest(values: np.ndarray, y: np.ndarray) -> int:
+    """A number that images with these values and this label share, and no others."""
+    found = blake2b(values.data, digest_size=8)
+    found.update(y.data)
+    return int.from_bytes(found.digest(), "little")
 
 
 def _distinct(keys: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -239,38 +262,42 @@ def _count(chunk: Chunk) -> tuple[None, tuple[int, float]]:
     return None, (Y.shape[0], float(Y.shape[0] if s is None else array_namespace(s).sum(as_float64(s))))
 
 
-def _every(code: Code, step: int, chunk: Chunk) -> tuple[None, tuple[list[tuple[Any, ...]]]]:
-    """Codes, labels, weights and digests of every few images; lists add up to longer lists."""
-    P, Y, s = chunk.patches()[::step, ...], as_float64(chunk.Y)[::step, :], chunk.weight
-    weight = np.ones(Y.shape[0]) if s is None else fetch(s[::step]).astype(np.float64)
-    pairs = zip(np.ascontiguousarray(fetch(P)), np.ascontiguousarray(fetch(Y)))
-    keys = np.array([_digest(patches, y) for patches, y in pairs], np.uint64)
-    return None, ([(as_float64(by_image(code(P))), Y, weight, keys)],)
+def _tiles(samples: Samples) -> AbstractContextManager[Walk]:
+    """A walk over tiles of products of the codes, in threads where they are NumPy's."""
+    return walker(samples.F, slices_of(min(samples.F.shape), TILE))
 
 
-def _digest(patches: np.ndarray, y: np.ndarray) -> int:
-    """A number that images with these patches and this label share, and no others."""
-    found = blake2b(patches.data, digest_size=8)
-    found.update(y.data)
-    return int.from_bytes(found.digest(), "little")
+def _chosen(
+    samples: Samples, system: System, tiles: Walk, lam: float | None = None, near: float | None = None
+) -> tuple[float, Solution]:
+    """λ/τ and the regression there: of the least error, looked for from `near` on, unless λ is given."""
+    with blas_threads_for(system.K.shape[0]):
+        if lam is None:
+            best = best_lam(samples, system, near, mapped_in_threads(system, tiles))
+            return best.lam, best.found
+        lam_over_tau = lam / float(system.tau)
+        floor = RIDGE_DAMPING * float(
+            array_namespace(system.K).linalg.trace(system.K)
+        )  # λ may be as good as 0
+        return lam_over_tau, solve(samples, system, max(lam_over_tau, floor))
 
 
-def _solved(judged: _Judged, shared: Gram, lam: float) -> CodeRidge:
-    """The classifier by the system's own matrix at λ/τ."""
-    floor = RIDGE_DAMPING * float(array_namespace(shared.K).linalg.trace(shared.K))  # λ may be as good as 0
-    form = left_out(judged.rows, shared, max(lam, floor))
-    W = coefficients(judged.rows, shared, form).T
-    return _said(judged, W, lam * float(shared.tau), form.e)
+def _coefficients(samples: Samples, system: System, found: Solution, tiles: Walk) -> Array:
+    """Wᵀ (D, C) of the regression."""
+    return (
+        found.solved if system.FY is not None else features_times(samples, found.solved, tiles) / system.tau
+    )
 
 
-def _said(judged: _Judged, W: Array, lam: float, e: Array) -> CodeRidge:
+def _with_scores(samples: Samples, W: Array, lam: float, e: Array) -> CodeRidge:
     """The classifier with the residuals e of judged images left out, as scores."""
-    rows, root = judged.rows, fetch(judged.root)
-    Y, e, heavy = fetch(rows.Y), fetch(e), np.where(root > 0, root, 1)[:, None]
-    return CodeRidge(W, lam, (Y - e) / heavy, Y / heavy, root**2, float(np.sum(e**2)) / rows.total)
+    Y, e = fetch(samples.Y), fetch(e)
+    root = np.ones(len(Y)) if samples.root is None else fetch(samples.root)
+    heavy = np.where(root > 0, root, 1)[:, None]
+    return CodeRidge(W, lam, (Y - e) / heavy, Y / heavy, root**2, float(np.sum(e**2)) / samples.total)
 
 
-def _summed_gram(chunks: Sequence[Chunk], walk: Walk, code: Code, total: float) -> Gram:
+def _summed_gram(chunks: Sequence[Chunk], walk: Walk, code: Code, total: float) -> System:
     """FᵀF over all images. Sums are taken in float64: F is not centred, and λ may be 1e-5 of its mean."""
 
     def visit(chunk: Chunk) -> tuple[None, tuple[Array, Array]]:
@@ -280,23 +307,31 @@ def _summed_gram(chunks: Sequence[Chunk], walk: Walk, code: Code, total: float) 
 
     _, (G, FY) = walk(visit, chunks)
     tau = mean_square(array_namespace(G).linalg.trace(G), total)
-    return Gram(G / tau, FY, tau)
+    return System(G / tau, tau, FY / tau)
 
 
 def _iterated(
-    chunks: Sequence[Chunk], walk: Walk, code: Code, judged: _Judged, own: Gram, lam: float, total: float
+    chunks: Sequence[Chunk],
+    walk: Walk,
+    code: Code,
+    samples: Samples,
+    own: System,
+    tiles: Walk,
+    lam: float | None,
+    total: float,
 ) -> CodeRidge:
     """The classifier by conjugate gradients, from that of the judged images and preconditioned by them."""
-    rows, share = judged.rows, judged.rows.total / total
-    form = left_out(rows, own, max(lam / float(own.tau), RIDGE_DAMPING))
-    begin, precondition = coefficients(rows, own, form), _preconditioner(rows, own, lam, share)
+    lam_over_tau, found = _chosen(samples, own, tiles, lam)
+    lam, share = lam_over_tau * float(own.tau), samples.total / total
+    begin = _coefficients(samples, own, found, tiles)
+    precondition = _preconditioner(samples, own, lam, share)
     W = solve_by_steps(chunks, walk, code, begin, lam, precondition)
-    return _said(judged, W.T, lam, form.e)
+    return _with_scores(samples, W.T, lam, found.e)
 
 
-def _preconditioner(rows: Rows, own: Gram, lam: float, share: float) -> Callable[[Array], Array]:
+def _preconditioner(samples: Samples, own: System, lam: float, share: float) -> Callable[[Array], Array]:
     """(FᵀF/share + λI)⁻¹ of the judged images, a share of all; by Woodbury's identity where they are few."""
-    if not uses_dual(rows):
+    if own.FY is not None:
         return spd_solver(add_to_diagonal(own.K * (own.tau / share), lam))
-    inverse = spd_solver(add_to_diagonal(own.K * own.tau, lam * share))
-    return lambda R: (R - rows.F.T @ inverse(rows.F @ R)) / lam
+    F, inverse = samples.block(slice(None)), spd_solver(add_to_diagonal(own.K * own.tau, lam * share))
+    return lambda R: (R - F.T @ inverse(F @ R)) / lam

@@ -235,12 +235,13 @@ class DCADL(PatchClassifier):
             report.passes_done_before(begin.n_iter)
             most = begin.n_iter if code_ridge.settled(begin.state) else self.max_iter
             step, judge = partial(descent.step, problem), partial(code_ridge.judge_pass, problem, self.tol)
-            result = iterate(step, begin, max_iter=most, tol=0, judge=judge, watch=watch)
-            last = code_ridge.best_of(result.state)
+            state, n_iter, *_ = iterate(step, begin, max_iter=most, tol=0, judge=judge, watch=watch)
+            last = code_ridge.best_of(state)
+            del begin, state  # with their codes: those of the refit lie in memory next
             found = self._refitted(problem, last, data.largest) if self.refit else None
         self._keep(data, last, found)
-        self.n_iter_, self.best_iter_ = result.n_iter, last.best.n_iter if last.best else result.n_iter
-        if self.tol > 0 and result.n_iter == self.max_iter and not code_ridge.settled(last):
+        self.n_iter_, self.best_iter_ = n_iter, last.best.n_iter if last.best else n_iter
+        if self.tol > 0 and n_iter == self.max_iter and not code_ridge.settled(last):
             warn_of_better_passes(self.max_iter)
         report.end()
         return self
