@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcadl.arrays import fetch
-from dcadl.arrays.inverses import SpdFactor
+from dcadl.arrays import SpdFactor, fetch
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,13 +20,15 @@ from array_api_compat import (
     device as device_of,
 )
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.blas import dgemm
 from threadpoolctl import ThreadpoolController
 
-from dcadl.arrays.libraries import cholesky_factor, import_cupy, import_torch
+from dcadl.arrays.libraries import cholesky_factor, import_cupy, import_torch, lapack
 
 __all__ = [
     "LARGE_SYSTEM",
     "Array",
+    "SpdFactor",
     "array_namespace",
     "as_float64",
     "batch_rows",
@@ -56,9 +59,8 @@ __all__ = [
 # against the busy one. So small systems stay with NumPy: on two busy cores a solve of 300 unknowns took 32 ms
 # there, a Cholesky factorisation of SciPy's 88 ms, although LU costs twice the operations.
 SMALL_SYSTEM = 600
-LARGE_SYSTEM = (
-    1500  # side of matrices whose products and factors gain from several threads, busy cores or not
-)
+LARGE_SYSTEM = 1500  # side of matrices whose products and factors gain from threads, busy cores or not
+BLOCK = 64  # rows of a triangle that are cleared at once
 
 Array = Any  # an array of any library that follows the array API standard
 
@@ -168,6 +170,56 @@ def spd_solver(A: Array) -> Callable[[Array], Array]:
         lower = cholesky_factor(A)
         return lambda B: torch.cholesky_solve(B, lower)
     return lambda B: xp.linalg.solve(A, B)  # the standard has no triangular solve
+
+
+class SpdFactor:
+    """A = LLᵀ, factored once; on the host in its own memory, which is overwritten (see `libraries.lapack`).
+
+    There SciPy's BLAS does all of it: with NumPy's in between, whose idle threads spin, two threads brought
+    nothing to 2000 unknowns, and 1.6 times the speed without.
+    """
+
+    def __init__(self, A: Array) -> None:
+        self._solver = None if is_numpy_namespace(array_namespace(A)) else spd_solver(A)
+        if self._solver is not None:
+            self._eye = array_namespace(A).eye(A.shape[0], dtype=A.dtype, device=device_of(A))
+            return
+        self._L, self._n, info = np.require(A, np.float64, ["C", "W"]), ctypes.c_int(len(A)), ctypes.c_int(0)
+        lapack("dpotrf")(b"U", self._n, self._L.ctypes.data, self._n, info)
+        if info.value:
+            raise np.linalg.LinAlgError("the matrix is not positive definite")
+
+    def solve(self, B: Array) -> Array:
+        """A⁻¹B."""
+        if self._solver is not None:
+            return self._solver(B)
+        X, L, n, info = np.array(B, np.float64, order="F"), self._L, self._n, ctypes.c_int(0)
+        lapack("dpotrs")(b"U", n, ctypes.c_int(X.shape[1]), L.ctypes.data, n, X.ctypes.data, n, info)
+        return X
+
+    def inverse_diagonal(self) -> Array:
+        """Of A⁻¹ = L⁻ᵀL⁻¹; on the host L is gone then, and the factor of no more use."""
+        if self._solver is not None:
+            return array_namespace(self._eye).linalg.diagonal(self._solver(self._eye))
+        lapack("dtrtri")(b"U", b"N", self._n, self._L.ctypes.data, self._n, ctypes.c_int(0))
+        found = np.zeros(len(self._L))
+        for i in range(0, len(found), BLOCK):
+            rows = self._L[i : i + BLOCK, : i + BLOCK]
+            rows[:, i:] = np.tril(rows[:, i:])  # above the diagonal is what was there
+            found[: i + BLOCK] += np.einsum("ij,ij->j", rows, rows)
+        return found
+
+    def forms(self, F: Array, B: Array) -> tuple[Array, Array]:
+        """FA⁻¹B, and fᵀA⁻¹f of each row of F, which is overwritten on the host."""
+        if self._solver is not None:
+            rows = self._solver(F.T).T
+            return rows @ B, array_namespace(F).vecdot(F, rows)
+        F, right = np.require(F, np.float64, ["C", "W"]), np.array(B.T, np.float64, order="C")
+        one = ctypes.byref(ctypes.c_double(1.0))
+        for rows in (F, right):  # each row x becomes L⁻¹x
+            k, L, n = ctypes.c_int(len(rows)), self._L.ctypes.data, self._n
+            lapack("dtrsm")(b"L", b"U", b"T", b"N", n, k, one, L, n, rows.ctypes.data, n)
+        return dgemm(1.0, F.T, right.T, trans_a=1), np.einsum("ij,ij->i", F, F)
 
 
 def inverse_factor(A: Array, eye: Array) -> Array:

@@ -1,10 +1,15 @@
-"""torch and CuPy, imported when they are asked for: the library works without either."""
+"""torch and CuPy, imported when they are asked for, since all works without either; LAPACK as C functions."""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy import LowLevelCallable
+from scipy.linalg import cython_blas, cython_lapack
 
 
 def import_torch(what: str = "backend 'torch'") -> Any:
@@ -32,3 +37,28 @@ def cholesky_factor(A: Any) -> Any:
     if not A.is_cuda and trouble:
         raise np.linalg.LinAlgError("the matrix is not positive definite")  # as NumPy's face of it does
     return torch.where(trouble == 0, lower, torch.nan)
+
+
+@cache
+def lapack(name: str) -> Callable[..., None]:
+    """A routine of SciPy's LAPACK or BLAS; numbers are `ctypes.c_int`, arrays their addresses.
+
+    Called so, it lets other threads go on. SciPy's own functions keep the interpreter's lock for as long as
+    LAPACK works, and two fits side by side wait for each other.
+
+    LAPACK stores columns one after the other: it takes a row-major A for its transpose, and its upper
+    triangle "U" is our lower one. So potrf "U" leaves L of A = LLᵀ in our lower triangle, and above it what
+    was there.
+    """
+    module = cython_lapack if name in cython_lapack.__pyx_capi__ else cython_blas
+    function = LowLevelCallable.from_cython(module, name)
+    kinds = [_kind(kind.strip()) for kind in function.signature.partition("(")[2].rstrip(")").split(",")]
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.CFUNCTYPE(None, *kinds)(address(function.function, function.signature.encode()))
+
+
+def _kind(name: str) -> Any:
+    """What an argument of that C type is to ctypes; integers are as wide as C's int."""
+    assert name in ("char *", "int *") or name.endswith("_d *"), name
+    return {"char *": ctypes.c_char_p, "int *": ctypes.POINTER(ctypes.c_int)}.get(name, ctypes.c_void_p)

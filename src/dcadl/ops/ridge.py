@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import cache
-from typing import NamedTuple
+from functools import cache, partial
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
 from scipy.optimize import minimize_scalar
 
-from dcadl.arrays import Array, array_namespace, as_float64, device_of, inverse_factor, spd_solver, tiny
+from dcadl.arrays import (
+    LARGE_SYSTEM,
+    Array,
+    SpdFactor,
+    array_namespace,
+    as_float64,
+    batch_rows,
+    device_of,
+    inverse_factor,
+    spd_solver,
+    tiny,
+    zeros,
+)
 from dcadl.ops.floors import PRECONDITIONER_DAMPING, RIDGE_DAMPING
 
 FIRST, LEAST, MOST = -2.0, -5.0, 2.0  # decades of λ: where the search begins and what it stays within
 LOG_RANGE = (-7.0, 7.0)  # of the temperature's natural logarithm, beside the spread of the scores
 LEAST_EXPONENT = -700.0  # of what vanishes beside 1; below it exp takes 6 to 40 times as long
 
+BLOCK = 1024  # samples whose rows are looked at in float64 at once
+TILE, INNER = 256, 4096  # rows and columns of a product that a thread makes at once, and terms of its sums
+ALL = slice(None)
+THREADS_FROM = 300  # side of systems that are looked at in threads
+Walk = Callable[..., tuple[Any, tuple[Any, ...]]]  # a function, columns of arguments -> all kept, the sums
 Product = Callable[[Array], Array]  # a positive definite matrix times an array
 Each = Callable[..., Iterable[float]]  # maps a function over several λ
 
@@ -111,7 +129,110 @@ def kronecker_preconditioner(S: Array, T: Array, lam2: float, lam3: float) -> Kr
     return KroneckerPreconditioner(patches, atoms, 1 / (lam2 * products + ridge))
 
 
-# --- the error on samples left out, and λ by it (the forms: `ops.leave_one_out`, `ops.left_out`) -------
+# --- the error on samples left out -------------------------------------------------------------------
+#
+# Without an intercept: rows of F (n, D) and Y (n, C) times the roots of their weights s_i, λ in units of
+# τ = ‖F‖²/Σs. F stays in its own precision: codes side by side in float64 would take twice the room.
+#
+#     dual   (n × n)  A = FFᵀ/τ + λI,  a = A⁻¹Y,  W = Fᵀa/τ:    e_i = a_i / (A⁻¹)_ii
+#     primal (D × D)  A = FᵀF/τ + λI,  W = A⁻¹FᵀY/τ:            e_i = (y_i − Wᵀf_i) / (1 − f_iᵀA⁻¹f_i/τ)
+#
+# `ops.leave_one_out` has both forms with an intercept, and what gradients need of them.
+
+
+class Samples(NamedTuple):
+    """Features and labels of samples, and their weights."""
+
+    F: Array  # (n, D) in any precision, not weighed
+    Y: Array  # (n, C) in float64, rows times the roots of their weights
+    root: Array | None  # (n,) of those in float64; None where all are 1
+    total: float  # Σs
+
+    @property
+    def dual(self) -> bool:
+        """Whether the n × n form is the smaller one."""
+        return int(self.F.shape[0]) <= int(self.F.shape[1])
+
+    def block(self, rows: slice, columns: slice = ALL) -> Array:
+        """Features of samples, some of each, weighed, in float64."""
+        xp = array_namespace(self.F)
+        F = xp.astype(self.F[rows, columns], xp.float64)
+        return F if self.root is None else F * self.root[rows, None]
+
+    def some(self, places: np.ndarray) -> Samples:
+        """Some of the samples."""
+        F, Y = taken(self.F, places), taken(self.Y, places)
+        if self.root is None:
+            return Samples(F, Y, None, float(len(places)))
+        root = taken(self.root, places)
+        return Samples(F, Y, root, float(array_namespace(root).sum(root * root)))
+
+
+def taken(x: Array, places: np.ndarray, axis: int = 0) -> Array:
+    xp = array_namespace(x)
+    return xp.take(x, xp.asarray(places, device=device_of(x)), axis=axis)
+
+
+class System(NamedTuple):
+    """What all λ share, in float64."""
+
+    K: Array  # FFᵀ/τ or FᵀF/τ
+    tau: Array
+    FY: Array | None  # FᵀY/τ of the primal form
+
+
+class Solution(NamedTuple):
+    """The regression at one λ."""
+
+    solved: Array  # a of the dual form, W (D, C) of the primal one
+    e: Array  # (n, C) residuals of samples left out, times the roots of their weights
+
+
+def solve(samples: Samples, system: System, lam: float) -> Solution:
+    """The regression at λ. In the primal form samples may be some of those that the system is made of."""
+    factor = SpdFactor(add_to_diagonal(system.K, lam))
+    if system.FY is None:
+        a = factor.solve(samples.Y)
+        return Solution(a, a / factor.inverse_diagonal()[:, None])
+    errors = []
+    for part in slices_of(int(samples.F.shape[0]), BLOCK):
+        FW, forms = factor.forms(samples.block(part), system.FY)
+        errors.append((samples.Y[part, :] - FW) / (1 - forms / system.tau)[:, None])
+    return Solution(factor.solve(system.FY), array_namespace(FW).concat(errors, axis=0))
+
+
+def slices_of(n: int, size: int) -> list[slice]:
+    """Runs of so many samples."""
+    return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
+
+
+def system_of(samples: Samples, walk: Walk) -> System:
+    """The smaller of FFᵀ/τ and FᵀF/τ, made in tiles, several at once where `walk` has threads."""
+    sides = [int(side) for side in samples.F.shape]
+    side, inner = sides if samples.dual else reversed(sides)
+    K = zeros((side, side), samples.Y)
+    block = samples.block if samples.dual else lambda part, run: samples.block(run, part).T
+
+    def tile(one: slice, other: slice) -> tuple[None, tuple[()]]:
+        product: Any = 0.0
+        for run in slices_of(inner, INNER):
+            left = block(one, run)
+            product = product + left @ (left if one == other else block(other, run)).T
+        K[one, other], K[other, one] = product, product.T
+        return None, ()
+
+    pairs = combinations_with_replacement(slices_of(side, batch_rows(samples.F, TILE)), 2)
+    walk(tile, *zip(*pairs))
+    tau = mean_square(array_namespace(K).linalg.trace(K), samples.total)
+    K /= tau
+    return System(K, tau, None if samples.dual else features_times(samples, samples.Y, walk) / tau)
+
+
+def features_times(samples: Samples, B: Array, walk: Walk) -> Array:
+    """FᵀB in float64, some features at a time."""
+    slices = slices_of(int(samples.F.shape[1]), batch_rows(samples.F, TILE))
+    found, _ = walk(lambda part: (samples.block(ALL, part).T @ B, ()), slices)
+    return array_namespace(B).concat(list(found), axis=0)
 
 
 def mean_square(squares: Array, total: float) -> Array:
@@ -130,6 +251,9 @@ def squared_length(A: Array) -> Array:
     return xp.sum(xp.vecdot(A, A), dtype=xp.float64)
 
 
+# --- λ by that error ----------------------------------------------------------------------------------
+
+
 def search_lam(error: Callable[[float], float], begin: float | None = None, each: Each = map) -> float:
     """λ of least error, downhill: from 0.01 by decades, then by half ones; from `begin` by half decades."""
     known: dict[float, float] = {}
@@ -144,6 +268,29 @@ def search_lam(error: Callable[[float], float], begin: float | None = None, each
                 break
             best = lowest
     return 10.0**best
+
+
+class BestRidge(NamedTuple):
+    """The regression at the λ of least error."""
+
+    lam: float  # in units of τ
+    error: float  # Σ‖e_i‖²/Σs
+    found: Solution
+
+
+def best_lam(samples: Samples, system: System, begin: float | None = None, each: Each = map) -> BestRidge:
+    """The λ of least error, searched downhill from `begin` on; `each` may look at several."""
+    at = cache(partial(solve, samples, system))
+    error: Callable[[float], float] = lambda lam: loss(at(lam).e, samples.total)  # noqa: E731
+    lam = search_lam(error, begin, each)
+    return BestRidge(lam, error(lam), at(lam))
+
+
+def mapped_in_threads(system: System, walk: Walk) -> Each:
+    """`map` over several λ, in threads of `walk`; not of small systems, nor of large ones, shared by BLAS."""
+    if not THREADS_FROM <= system.K.shape[0] < LARGE_SYSTEM:
+        return map
+    return lambda function, values: walk(lambda value: (function(value), ()), values)[0]
 
 
 # --- what left-out scores are worth as probabilities -------------------------------------------------

@@ -20,25 +20,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch, spd_solver
+from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, device_of, fetch
 from dcadl.ops.codes import by_image, encode
 from dcadl.ops.floors import RIDGE_DAMPING
-from dcadl.ops.left_out import (
+from dcadl.ops.likely_lam import likely_lam
+from dcadl.ops.patches import Grid
+from dcadl.ops.ridge import (
     TILE,
+    Each,
     Samples,
     Solution,
     System,
     best_lam,
+    best_temperature,
     features_times,
+    from_contrasts,
     mapped_in_threads,
+    mean_square,
     slices_of,
     solve,
     system_of,
 )
-from dcadl.ops.patches import Grid
-from dcadl.ops.ridge import add_to_diagonal, best_temperature, from_contrasts, mean_square
 from dcadl.solvers.descent import BLOCKS, Best, Problem, State
-from dcadl.solvers.ridge_steps import solve_by_steps
+from dcadl.solvers.ridge_steps import preconditioner, solve_by_steps
 from dcadl.solvers.walk import Chunk, Walk, walker
 
 FEW_IMAGES = 2048  # of so many, each is left out in turn
@@ -52,6 +56,7 @@ EVERY = 2  # passes between two looks at the error by which they end
 PATIENCE = 8  # passes after the best one, in which none was better, until we believe that none will be
 LOOK_JUDGES = 512  # images looked at, about, where there are more features than this; else FEW_IMAGES
 
+LOOK_TAKES_LONG = 300  # side of a system, from which a part of the images says first where to look for λ
 SEEN = 64  # values of an image by which most copies are told from other images
 
 Code = Callable[[Array], Array]  # normalised patches (b, p, d) -> codes (b, p, m)
@@ -107,7 +112,8 @@ def leave_one_out_error(
     with _tiles(samples) as tiles:
         own = system_of(samples, tiles)
         with blas_threads_for(own.K.shape[0]):
-            return best_lam(samples, own, each=mapped_in_threads(own, tiles)).error, samples.F
+            each = mapped_in_threads(own, tiles)
+            return best_lam(samples, own, _where_to_look(samples, own, each), each).error, samples.F
 
 
 def judge_pass(problem: Problem, tol: float, state: State) -> State:
@@ -273,13 +279,19 @@ def _chosen(
     """λ/τ and the regression there: of the least error, looked for from `near` on, unless λ is given."""
     with blas_threads_for(system.K.shape[0]):
         if lam is None:
-            best = best_lam(samples, system, near, mapped_in_threads(system, tiles))
+            each = mapped_in_threads(system, tiles)
+            best = best_lam(samples, system, near or _where_to_look(samples, system, each), each)
             return best.lam, best.found
         lam_over_tau = lam / float(system.tau)
         floor = RIDGE_DAMPING * float(
             array_namespace(system.K).linalg.trace(system.K)
         )  # λ may be as good as 0
         return lam_over_tau, solve(samples, system, max(lam_over_tau, floor))
+
+
+def _where_to_look(samples: Samples, system: System, each: Each) -> float | None:
+    """λ/τ, by a part of the images; None where a look at all of them takes no longer."""
+    return likely_lam(samples, system, each) if system.K.shape[0] >= LOOK_TAKES_LONG else None
 
 
 def _coefficients(samples: Samples, system: System, found: Solution, tiles: Walk) -> Array:
@@ -324,14 +336,6 @@ def _iterated(
     lam_over_tau, found = _chosen(samples, own, tiles, lam)
     lam, share = lam_over_tau * float(own.tau), samples.total / total
     begin = _coefficients(samples, own, found, tiles)
-    precondition = _preconditioner(samples, own, lam, share)
+    precondition = preconditioner(samples, own, lam, share)
     W = solve_by_steps(chunks, walk, code, begin, lam, precondition)
     return _with_scores(samples, W.T, lam, found.e)
-
-
-def _preconditioner(samples: Samples, own: System, lam: float, share: float) -> Callable[[Array], Array]:
-    """(FᵀF/share + λI)⁻¹ of the judged images, a share of all; by Woodbury's identity where they are few."""
-    if own.FY is not None:
-        return spd_solver(add_to_diagonal(own.K * (own.tau / share), lam))
-    F, inverse = samples.block(slice(None)), spd_solver(add_to_diagonal(own.K * own.tau, lam * share))
-    return lambda R: (R - F.T @ inverse(F @ R)) / lam

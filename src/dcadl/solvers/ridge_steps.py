@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from dcadl.arrays import Array, array_namespace, as_float64
+from dcadl.arrays import Array, array_namespace, as_float64, spd_solver
 from dcadl.ops.codes import by_image, squared_norm
 from dcadl.ops.floors import RESIDUAL
-from dcadl.ops.ridge import ConjugateGradient
+from dcadl.ops.ridge import ConjugateGradient, Samples, System, add_to_diagonal
 from dcadl.solvers.walk import Chunk, Recomputable, Walk
 
 STEPS, RESTARTS = 100, 5
@@ -74,3 +74,11 @@ def _code_image(D: Array, chunk: Chunk, U: Array) -> tuple[None, tuple[Any]]:
     rows, s = as_float64(by_image(U)), chunk.weight
     responses = rows @ D
     return None, (rows.T @ (responses if s is None else responses * as_float64(s)[:, None]),)
+
+
+def preconditioner(samples: Samples, own: System, lam: float, share: float) -> Callable[[Array], Array]:
+    """(FᵀF/share + λI)⁻¹ of the judged images, a share of all; by Woodbury's identity where they are few."""
+    if own.FY is not None:
+        return spd_solver(add_to_diagonal(own.K * (own.tau / share), lam))
+    F, inverse = samples.block(slice(None)), spd_solver(add_to_diagonal(own.K * own.tau, lam * share))
+    return lambda R: (R - F.T @ inverse(F @ R)) / lam
