@@ -217,3 +217,4 @@ def test_passes_are_over_where_atoms_die_that_lived_in_the_best_one(xp, rng, spl
     assert first.best.dead == 1
     assert [module.settled(state) for state in (first, same, fewer, more)] == [False, False, False, True]
     np.testing.assert_array_equal(fetch(module.best_of(more).Omega), fetch(first.Omega))
+    assert module.best_of(more).codes == ()  # they would lie beside those of the refit

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from dcadl.ops.ridge import ALL, LEAST, MOST, Each, Samples, System, loss, search_lam, solve, taken
+from dcadl.ops.ridge import ALL, FIRST, LEAST, MOST, Each, Samples, System, loss, search_lam, solve, taken
 
 PART = 4  # one in so many samples says where to look for λ
 GOLDEN = 0.6180339887498949  # multiples of it, modulo 1, fall in step with no order of the classes
@@ -31,7 +31,7 @@ def _valleys(samples: Samples, system: System, each: Each) -> list[float]:
     decades = [10.0**x for x in np.arange(LEAST, MOST + 1)]
     found = [math.inf, *each(error, decades), math.inf]
     low = [lam for lam, *near in zip(decades, found, found[1:], found[2:]) if near[1] <= min(near)]
-    return sorted({search_lam(error, lam) for lam in low}) or decades[:1]
+    return sorted({search_lam(error, lam) for lam in low}) or [10.0**FIRST]
 
 
 def _part_of(samples: Samples, system: System) -> tuple[Samples, System]:
