@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from weakref import ref
 
 import pytest
 
@@ -86,15 +87,46 @@ def test_visits_within_a_visit_are_of_its_family(pool, busy):
     assert family_here() is not family
 
 
-@pytest.mark.parametrize("error", [ValueError("chunk 7"), KeyboardInterrupt()])
-def test_an_error_comes_out_where_the_result_is_asked_for(pool, busy, error):
-    visits = OpenVisits()
-
+def failing(error):
     def fail():
         raise error
 
-    visit = visits.put(fail, object(), pool)
+    return fail
+
+
+def test_an_error_comes_out_where_the_result_is_asked_for(pool, busy):
+    visits = OpenVisits()
+    visit = visits.put(failing(ValueError("chunk 7")), object(), pool)
+
     visits.work_until_made(visit)
 
-    with pytest.raises(type(error)):
+    with pytest.raises(ValueError, match="chunk 7"):
         visit.result()
+
+
+def test_ctrl_c_does_not_wait_for_what_others_make(pool, busy):
+    visits, family = OpenVisits(), object()
+    elsewhere = visits.put(int, family, pool)
+    assert visits.begin(elsewhere)  # and does not end
+    visits.put(failing(KeyboardInterrupt()), family, pool)
+
+    with pytest.raises(KeyboardInterrupt):
+        visits.work_until_made(elsewhere)
+
+
+def test_results_are_let_go_while_the_pool_is_busy(pool, busy):
+    """Its queue still holds what this thread has made: sums of all chunks of a fit would pile up there."""
+
+    class Sums:
+        pass
+
+    known = []
+
+    def visit(_):
+        sums = Sums()
+        known.append(ref(sums))
+        return sums, ()
+
+    ThreadWalk(pool, 2)(visit, range(5))
+
+    assert [one() for one in known] == [None] * 5

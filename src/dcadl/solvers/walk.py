@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial, reduce
 from itertools import islice, starmap
 from typing import Any, NamedTuple, Protocol
+from weakref import ref
 
 from dcadl.arrays import (
     Array,
@@ -240,13 +241,15 @@ class _Visit:
         self.done, self.result = self._future.done, self._future.result
 
     def make(self) -> None:
-        """Make it here and now; an error is kept for whoever asks for the result."""
+        """Make it here and now; an error is kept for who asks for the result, and Ctrl-C ends this thread too."""
         before = _HERE.family, _HERE.depth
         _HERE.family, _HERE.depth = self.family, self.depth + 1
         try:
             self._future.set_result(self._call())
         except BaseException as error:
             self._future.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
         finally:
             _HERE.family, _HERE.depth = before
 
@@ -264,7 +267,7 @@ class OpenVisits:
         with self._changed:
             self._visits.append(visit)
             self._changed.notify_all()
-        pool.submit(self._make_if_open, visit)
+        pool.submit(self._make_if_open, ref(visit))  # whose queue must not keep what others have made
         return visit
 
     def begin(self, visit: _Visit) -> bool:
@@ -300,14 +303,17 @@ class OpenVisits:
         known = [v for v in self._visits if v.family is awaited.family and v.depth >= awaited.depth]
         return max(known, key=lambda visit: visit.depth, default=None)
 
-    def _make_if_open(self, visit: _Visit) -> None:
-        if self.begin(visit):
+    def _make_if_open(self, known: ref[_Visit]) -> None:
+        visit = known()
+        if visit is not None and self.begin(visit):
             self._make(visit)
 
     def _make(self, visit: _Visit) -> None:
-        visit.make()
-        with self._changed:
-            self._changed.notify_all()
+        try:
+            visit.make()
+        finally:
+            with self._changed:
+                self._changed.notify_all()
 
 
 def family_here() -> object:
