@@ -241,7 +241,7 @@ class _Visit:
         self.done, self.result = self._future.done, self._future.result
 
     def make(self) -> None:
-        """Make it here and now; whoever asks for the result gets the error, and Ctrl-C ends this thread too."""
+        """Make it here and now; who asks for the result gets an error, and Ctrl-C ends this thread too."""
         before = _HERE.family, _HERE.depth
         _HERE.family, _HERE.depth = self.family, self.depth + 1
         try:
