@@ -34,7 +34,7 @@ def test_a_factor_knows_the_diagonal_of_the_inverse(xp, system):
 def test_on_the_host_it_takes_no_memory_of_its_own(system):
     A = system[0].copy()
     factor = SpdFactor(A)
-    assert np.shares_memory(factor._L, A)
+    assert np.shares_memory(factor.L, A)
     assert not np.allclose(A, system[0])
 
 

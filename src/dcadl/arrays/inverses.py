@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 from array_api_compat import is_numpy_namespace, is_torch_namespace
 
-from dcadl.arrays import BLOCK, Array, array_namespace, device_of
+from dcadl.arrays import BLOCK, Array, SpdFactor, array_namespace, device_of
 from dcadl.arrays.libraries import cholesky_factor, import_torch, lapack
 
 
@@ -32,8 +32,8 @@ def spd_inverse_root(A: Array) -> Array:
 
 def _lapack_inverse_root(A: np.ndarray) -> np.ndarray:
     """L⁻¹; A itself is overwritten."""
-    L = _factored(A)
-    _call("dtrtri", b"U", b"N", L)
+    L, n = SpdFactor(A).L, ctypes.c_int(len(A))
+    lapack("dtrtri")(b"U", b"N", n, L.ctypes.data, n, ctypes.c_int(0))
     for i in range(0, len(L), BLOCK):
         L[i : i + BLOCK, i + BLOCK :] = 0.0
         L[i : i + BLOCK, i : i + BLOCK] = np.tril(L[i : i + BLOCK, i : i + BLOCK])
@@ -42,26 +42,10 @@ def _lapack_inverse_root(A: np.ndarray) -> np.ndarray:
 
 def _lapack_inverse(A: np.ndarray) -> np.ndarray:
     """A⁻¹; A itself is overwritten."""
-    L = _factored(A)
-    _call("dpotri", b"U", L)
+    L, n = SpdFactor(A).L, ctypes.c_int(len(A))
+    lapack("dpotri")(b"U", n, L.ctypes.data, n, ctypes.c_int(0))
     for i in range(0, len(L), BLOCK):  # the upper triangle from the lower one
         L[i : i + BLOCK, i + BLOCK :] = L[i + BLOCK :, i : i + BLOCK].T
         corner = np.tril(L[i : i + BLOCK, i : i + BLOCK])
         L[i : i + BLOCK, i : i + BLOCK] = corner + np.tril(corner, -1).T
     return L
-
-
-def _factored(A: np.ndarray) -> np.ndarray:
-    """L of A = LLᵀ in the lower triangle of a row-major float64 A."""
-    L = np.require(A, np.float64, ["C", "W"])
-    _call("dpotrf", b"U", L)
-    return L
-
-
-def _call(name: str, *arguments: bytes | np.ndarray) -> None:
-    """A LAPACK routine on a square matrix, which is the last of its arguments; LinAlgError where it fails."""
-    *options, A = arguments
-    n, info = ctypes.c_int(len(A)), ctypes.c_int(0)
-    lapack(name)(*options, n, A.ctypes.data, n, info)  # type: ignore[union-attr]
-    if info.value:
-        raise np.linalg.LinAlgError("the matrix is not positive definite")

@@ -22,7 +22,7 @@ def import_torch(what: str = "backend 'torch'") -> Any:
 
 
 def import_cupy() -> Any:
-    """CuPy, or the same."""
+    """CuPy, or a ValueError that says what to install."""
     try:
         import cupy
     except ImportError:

@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64
 from dcadl.arrays.inverses import spd_inverse, spd_inverse_root
-from dcadl.ops.ridge import add_to_diagonal, loss, mean_square, squared_length
+from dcadl.ops.ridge import Walk, add_to_diagonal, loss, mean_square, squared_length
 
 Visit = Callable[..., tuple[Any, tuple[Any, ...]]]  # a block -> what it keeps, and its part of the sums
-Walk = Callable[..., tuple[Sequence[Any], tuple[Any, ...]]]  # such a function, blocks -> all kept, the sums
 
 
 class Rows(NamedTuple):

@@ -169,6 +169,7 @@ class Samples(NamedTuple):
 
 
 def taken(x: Array, places: np.ndarray, axis: int = 0) -> Array:
+    """Some rows of x, or columns."""
     xp = array_namespace(x)
     return xp.take(x, xp.asarray(places, device=device_of(x)), axis=axis)
 

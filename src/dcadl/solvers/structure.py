@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array, array_namespace, as_float64, device_of, fetch
+from dcadl.arrays import Array, array_namespace, as_float64, fetch
 from dcadl.ops.codes import by_image
 from dcadl.ops.leave_one_out import centred, dual
 from dcadl.ops.maps import (
@@ -28,7 +28,7 @@ from dcadl.ops.maps import (
 )
 from dcadl.ops.patches import Grid, centred_rows, patch_table
 from dcadl.ops.pool import Pyramid
-from dcadl.ops.ridge import least_log_loss
+from dcadl.ops.ridge import least_log_loss, taken
 from dcadl.ops.standardise import Groups, standardised
 from dcadl.ops.whiten import centring, signless_kmeans, typical_length, zca
 from dcadl.solvers.loo_adl import Atoms, as_like
@@ -115,7 +115,7 @@ def first_look(
     """Whitening and first atoms from windows of some of the images: directions that many windows share."""
     X = array_namespace(images[0]).concat(list(images), axis=0)
     chosen = np.sort(rng.permutation(X.shape[0])[:SAMPLED_IMAGES])
-    U = _some_windows(take_rows(X, chosen), grid, how, rng)
+    U = _some_windows(taken(X, chosen), grid, how, rng)
     transform, white = _window_transform(U, grid, how)
     Omega = _unit(signless_kmeans(white.astype(np.float32), m, rng).astype(np.float64))
     t = (
@@ -146,12 +146,6 @@ def _some_windows(X: Array, grid: Grid, how: str | None, rng: np.random.RandomSt
     pixels = patch_table(grid)[drawn % grid.p]  # (k, d)
     P = fetch(X)[drawn[:, None] // grid.p, pixels].astype(np.float64)
     return P if how is None else centred_rows(P)
-
-
-def take_rows(X: Array, chosen: np.ndarray) -> Array:
-    """Some rows of X."""
-    xp = array_namespace(X)
-    return xp.take(X, xp.asarray(chosen, device=device_of(X)), axis=0)
 
 
 def _window_transform(U: np.ndarray, grid: Grid, how: str | None) -> tuple[WindowTransform, np.ndarray]:

@@ -27,10 +27,11 @@ from dcadl.estimators.loo_adl.journal import (
 )
 from dcadl.estimators.loo_adl.structures import thinned
 from dcadl.ops.pool import Pyramid
+from dcadl.ops.ridge import taken
 from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
 from dcadl.solvers.loo_ridge import RidgeFit, Sums, fit_rows, fit_sums, run_sums
-from dcadl.solvers.structure import Labels, bank, take_rows
+from dcadl.solvers.structure import Labels, bank
 from dcadl.solvers.walk import map_rows, walker
 
 LEARNING_IMAGES, LEARNING_PLACES = 2_000, 300_000  # that atoms are learned from
@@ -74,7 +75,7 @@ class Subset(NamedTuple):
 
     def part(self, chosen: np.ndarray) -> Subset:
         """Those where `chosen` is true."""
-        return Subset(*(take_rows(a, np.flatnonzero(chosen)) for a in self))
+        return Subset(*(taken(a, np.flatnonzero(chosen)) for a in self))
 
 
 class Learned(NamedTuple):
