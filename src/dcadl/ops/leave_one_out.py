@@ -22,7 +22,15 @@ from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64
 from dcadl.arrays.inverses import spd_inverse, spd_inverse_root
-from dcadl.ops.ridge import Walk, add_to_diagonal, loss, mean_square, squared_length
+from dcadl.ops.ridge import (
+    Walk,
+    add_to_diagonal,
+    in_turn,
+    loss,
+    mean_square,
+    squared_length,
+    symmetric,
+)
 
 Visit = Callable[..., tuple[Any, tuple[Any, ...]]]  # a block -> what it keeps, and its part of the sums
 
@@ -41,10 +49,10 @@ class Rows(NamedTuple):
 
 
 class Gram(NamedTuple):
-    """What all λ share, in float64: FFᵀ/τ or FᵀF/τ, the smaller one, with FᵀY and τ."""
+    """What all λ share, in float64: FFᵀ/τ or FᵀF/τ, the smaller one, and τ; FᵀY in the primal form alone."""
 
     K: Array
-    FY: Array
+    FY: Array | None
     tau: Array
 
 
@@ -72,13 +80,20 @@ def uses_dual(rows: Rows) -> bool:
     return rows.F.shape[0] <= rows.F.shape[1]
 
 
-def gram(rows: Rows) -> Gram:
-    """The Gram matrix of all samples."""
+def gram(rows: Rows, walk: Walk = in_turn) -> Gram:
+    """The Gram matrix of all samples, made in tiles."""
     F = rows.F
-    K = centred(as_float64(F @ F.T), rows.v) if uses_dual(rows) else as_float64(F.T @ F)
+    A = F if uses_dual(rows) else F.T
+
+    def product(one: slice, other: slice) -> Array:
+        return as_float64(A[one, :] @ A[other, :].T)
+
+    K = symmetric(product, A.shape[0], as_float64(rows.v), walk)
+    if uses_dual(rows):
+        K = centred(K, rows.v)
     tau = mean_square(array_namespace(K).linalg.trace(K), rows.total)
     K /= tau
-    return Gram(K, as_float64(F.T @ rows.Y), tau)
+    return Gram(K, None if uses_dual(rows) else as_float64(F.T @ rows.Y), tau)
 
 
 def centred(K: Array, v: Array) -> Array:
@@ -142,14 +157,8 @@ def coefficients(rows: Rows, shared: Gram, form: Dual | Primal) -> Array:
 # --- the gradient -------------------------------------------------------------------------------------
 
 
-def _one_block(visit: Visit, *columns: Sequence[Any]) -> tuple[Sequence[Any], tuple[Any, ...]]:
-    """The walk over a single block."""
-    kept, sums = visit(*(column[0] for column in columns))
-    return [kept], sums
-
-
 def loss_and_gradient(
-    rows: Rows, lam: float, slices: Sequence[slice] = (slice(None),), walk: Walk = _one_block
+    rows: Rows, lam: float, slices: Sequence[slice] = (slice(None),), walk: Walk = in_turn
 ) -> tuple[float, Array]:
     """L and dL/dF, λ held and τ moving along: L does not change with the scale of F.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dcadl.arrays import LARGE_SYSTEM, Array, array_namespace, as_float64, blas_threads_for
 from dcadl.ops.leave_one_out import Dual, Gram, Primal, Rows, coefficients, gram, left_out
-from dcadl.ops.ridge import Each, loss, mean_square, search_lam
+from dcadl.ops.ridge import TILE, Each, loss, mean_square, search_lam, slices_of
 from dcadl.ops.standardise import Groups, Standard, standard_from, standardise, standardised
 from dcadl.solvers.walk import walker
 
@@ -68,10 +68,10 @@ def fit_rows(
     (A, standard), mean_Y = standardised(F, share, groups), share @ Y
     rows = _rows(A, Y, root, total, mean_Y)
     judges = root * 0 + 1 if judges is None else judges
-    n, D = F.shape
-    with blas_threads_for(round((n * D * min(n, D)) ** (1 / 3))):
-        shared = gram(rows)
-    with blas_threads_for(min(n, D)):
+    side = min(F.shape)
+    with walker(F, slices_of(side, TILE)) as walk:
+        shared = gram(rows, walk)
+    with blas_threads_for(side):
         return _fit(rows, shared, standard, mean_Y, root, begin, judges, search)
 
 
