@@ -11,26 +11,21 @@ and L = Σ‖e_i‖²/Σs (rows e_i carry the root of s_i too). Without −vvᵀ
 dominate Z_ii at small λ, every sample would look predicted, and λ → 0 would be chosen.
 
 For the gradient where features are fewer than samples, nothing but sums over the samples is needed: blocks of
-rows are walked over three times (the Gram matrix; errors, with P₁ and P₂; the gradient) and once more to take
-out of it what shifts or scales the features.
+rows are walked over three times (the Gram matrix; errors, with FᵀE and UᵀFS; the gradient) and once more to
+take out of it what shifts or scales the features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
-from dcadl.arrays import Array, array_namespace, as_float64
+from dcadl.arrays import Array, array_namespace, as_float64, batch_rows, zeros
 from dcadl.arrays.inverses import spd_inverse, spd_inverse_root
-from dcadl.ops.ridge import (
-    Walk,
-    add_to_diagonal,
-    in_turn,
-    loss,
-    mean_square,
-    squared_length,
-    symmetric,
-)
+from dcadl.ops.ridge import TILE, Walk, add_to_diagonal, loss, mean_square, slices_of, squared_length
 
 Visit = Callable[..., tuple[Any, tuple[Any, ...]]]  # a block -> what it keeps, and its part of the sums
 
@@ -80,20 +75,28 @@ def uses_dual(rows: Rows) -> bool:
     return rows.F.shape[0] <= rows.F.shape[1]
 
 
+def in_turn(visit: Visit, *columns: Iterable[Any]) -> tuple[Any, tuple[Any, ...]]:
+    """The walk that makes one visit after the other."""
+    kept, parts = zip(*(visit(*row) for row in zip(*columns)))
+    return kept, tuple(reduce(operator.add, column) for column in zip(*parts))
+
+
 def gram(rows: Rows, walk: Walk = in_turn) -> Gram:
     """The Gram matrix of all samples, made in tiles."""
-    F = rows.F
-    A = F if uses_dual(rows) else F.T
+    F, dual = rows.F, uses_dual(rows)
+    A, side = (F, F.shape[0]) if dual else (F.T, F.shape[1])
+    K = zeros((side, side), as_float64(rows.v))
 
-    def product(one: slice, other: slice) -> Array:
-        return as_float64(A[one, :] @ A[other, :].T)
+    def tile(one: slice, other: slice) -> tuple[None, tuple[()]]:
+        product = as_float64(A[one, :] @ A[other, :].T)
+        K[one, other], K[other, one] = product, product.T
+        return None, ()
 
-    K = symmetric(product, A.shape[0], as_float64(rows.v), walk)
-    if uses_dual(rows):
-        K = centred(K, rows.v)
+    walk(tile, *zip(*combinations_with_replacement(slices_of(side, batch_rows(F, TILE)), 2)))
+    K = centred(K, rows.v) if dual else K
     tau = mean_square(array_namespace(K).linalg.trace(K), rows.total)
     K /= tau
-    return Gram(K, None if uses_dual(rows) else as_float64(F.T @ rows.Y), tau)
+    return Gram(K, None if dual else as_float64(F.T @ rows.Y), tau)
 
 
 def centred(K: Array, v: Array) -> Array:
@@ -122,7 +125,7 @@ def dual(K: Array, Y: Array, v: Array, lam: float) -> Dual:
     root = spd_inverse_root(add_to_diagonal(K, lam))
     columns = xp.matrix_transpose(root)
     a = columns @ (root @ Y) - v[:, None] * ((v @ Y) / lam)
-    z = xp.vecdot(columns, columns) - v * v / lam
+    z = xp.sum(root * root, axis=0) - v * v / lam
     return Dual(root, a, z, a / z[:, None])
 
 
@@ -199,25 +202,21 @@ class _Errors(NamedTuple):
 
     FS: Array
     rho: Array
-    u: Array  # (2/Σs) e/(1 − h)
-    w: Array  # (2/Σs) ‖e‖²/(1 − h)
+    E: Array  # rows Wu − 2wSf: what dL/dF would be less, were W and S held
 
 
 def _primal(blocks: Sequence[Rows], lam: float, walk: Walk) -> tuple[float, Sequence[Array]]:
-    """L, and dL/dF of each block: rows −Wu − SP₁ρ + WP₁ᵀSf + 2wSf − 2SP₂Sf, P₁ = Σ f uᵀ, P₂ = Σ w f fᵀ."""
+    """L, and dL/dF of each block: FS·FᵀE − E − ρ·UᵀFS, E = UWᵀ − 2diag(w)FS, sums over all samples."""
     xp, total, dtype = array_namespace(blocks[0].F), blocks[0].total, blocks[0].F.dtype
     _, (K, FY) = walk(_gram_sums, blocks)
     tau = mean_square(xp.linalg.trace(K), total)
-    S64, W64 = primal_solution(Gram(K / tau, FY, tau), lam)
-    S, W = (xp.astype(x, dtype) for x in (S64, W64))
-    errors, (squares, P1, P2) = walk(lambda one: _errors(one, S, W), blocks)
-    M, N = P1 @ W.T - 2 * (P2 @ S), P1.T @ S
+    S, W = (xp.astype(x, dtype) for x in primal_solution(Gram(K / tau, FY, tau), lam))
+    errors, (squares, FE, UFS) = walk(lambda one: _errors(one, S, W), blocks)
 
     def gradient(one: Rows, known: _Errors) -> tuple[Array, tuple[Array, Array]]:
-        FS, rho, u, w = known
-        dF = FS @ M - u @ W.T - rho @ N
-        FS *= 2 * w[:, None]
-        dF += FS
+        dF = known.FS @ FE
+        dF -= known.E
+        dF -= known.rho @ UFS
         return dF, (one.v @ dF, xp.sum(xp.vecdot(one.F, dF), dtype=xp.float64))
 
     found, (shift, rise) = walk(gradient, blocks, errors)
@@ -239,11 +238,11 @@ def _gram_sums(rows: Rows) -> tuple[None, tuple[Array, Array]]:
 
 
 def _errors(rows: Rows, S: Array, W: Array) -> tuple[_Errors, tuple[Array, Array, Array]]:
-    """Errors of a block; Σ‖e‖², P₁ and P₂ of it."""
+    """Errors of a block; Σ‖e‖², FᵀE and UᵀFS of it, rows u = (2/Σs) e/(1 − h) and w = (2/Σs) ‖e‖²/(1 − h)."""
     xp, F = array_namespace(rows.F), rows.F
     form: Primal = primal_errors(rows, S, W)
     u = xp.astype((2 / rows.total) * form.e / form.left[:, None], F.dtype)
     w = xp.astype((2 / rows.total) * xp.vecdot(form.e, form.e) / form.left, F.dtype)
-    heavy = F * xp.sqrt(w)[:, None]
-    known = _Errors(form.FS, xp.astype(form.rho, F.dtype), u, w)
-    return known, (squared_length(form.e), F.T @ u, heavy.T @ heavy)
+    E = u @ W.T - (2 * w)[:, None] * form.FS
+    known = _Errors(form.FS, xp.astype(form.rho, F.dtype), E)
+    return known, (squared_length(form.e), F.T @ E, u.T @ form.FS)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable
-from functools import cache, partial, reduce
+from functools import cache, partial
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
@@ -39,12 +38,6 @@ THREADS_FROM = 300  # side of systems that are looked at in threads
 Walk = Callable[..., tuple[Any, tuple[Any, ...]]]  # a function, columns of arguments -> all kept, the sums
 Product = Callable[[Array], Array]  # a positive definite matrix times an array
 Each = Callable[..., Iterable[float]]  # maps a function over several λ
-
-
-def in_turn(visit: Callable[..., tuple[Any, tuple[Any, ...]]], *columns: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The walk that makes one visit after the other."""
-    kept, parts = zip(*(visit(*row) for row in zip(*columns)))
-    return kept, tuple(reduce(operator.add, column) for column in zip(*parts))
 
 
 def ridge(A: Array, T: Array, lam: float, weight: Array | None = None) -> Array:
@@ -218,32 +211,22 @@ def system_of(samples: Samples, walk: Walk) -> System:
     """The smaller of FFᵀ/τ and FᵀF/τ, made in tiles, several at once where `walk` has threads."""
     sides = [int(side) for side in samples.F.shape]
     side, inner = sides if samples.dual else reversed(sides)
+    K = zeros((side, side), samples.Y)
     block = samples.block if samples.dual else lambda part, run: samples.block(run, part).T
 
-    def product(one: slice, other: slice) -> Array:
-        found: Any = 0.0
+    def tile(one: slice, other: slice) -> tuple[None, tuple[()]]:
+        product: Any = 0.0
         for run in slices_of(inner, INNER):
             left = block(one, run)
-            found = found + left @ (left if one == other else block(other, run)).T
-        return found
+            product = product + left @ (left if one == other else block(other, run)).T
+        K[one, other], K[other, one] = product, product.T
+        return None, ()
 
-    K = symmetric(product, side, samples.Y, walk)
+    pairs = combinations_with_replacement(slices_of(side, batch_rows(samples.F, TILE)), 2)
+    walk(tile, *zip(*pairs))
     tau = mean_square(array_namespace(K).linalg.trace(K), samples.total)
     K /= tau
     return System(K, tau, None if samples.dual else features_times(samples, samples.Y, walk) / tau)
-
-
-def symmetric(product: Callable[[slice, slice], Array], side: int, like: Array, walk: Walk) -> Array:
-    """The symmetric matrix of which `product` makes a tile, several at once where `walk` has threads."""
-    K = zeros((side, side), like)
-
-    def tile(one: slice, other: slice) -> tuple[None, tuple[()]]:
-        found = product(one, other)
-        K[one, other], K[other, one] = found, found.T
-        return None, ()
-
-    walk(tile, *zip(*combinations_with_replacement(slices_of(side, batch_rows(like, TILE)), 2)))
-    return K
 
 
 def features_times(samples: Samples, B: Array, walk: Walk) -> Array:
