@@ -37,8 +37,8 @@ def ridge_on_pixels(X: Any, y: Any, test: tuple[Any, Any] | None = None) -> Cont
     Y = np.eye(len(classes), dtype=np.float32)[numbers]
     groups = Groups(np.zeros(F.shape[1], int), np.ones(1))
     with one_blas_thread():
-        ridge = fit_rows(F, Y, np.ones(len(F), np.float32), groups)
+        ridge, judged = fit_rows(F, Y, np.ones(len(F), np.float32), groups)
     if test is None:
-        return Control(float(np.mean(ridge.left_out.argmax(axis=1) == numbers)), len(F))
+        return Control(float(np.mean(judged.left_out.argmax(axis=1) == numbers)), len(F))
     scores = test[0].reshape(len(test[0]), -1) @ ridge.W.T + ridge.b
     return Control(float(np.mean(classes[scores.argmax(axis=1)] == test[1])), len(test[1]))

@@ -266,11 +266,24 @@ def _named_by_chance(model: Classifier, X: Any, y: Any) -> str:
     """
     if type(X) is not np.ndarray or y is None or len(X) < FEWEST:
         return ""  # what is read from disk or computed elsewhere is not read again
+    if hasattr(model, "confusion_") and _beats_chance(_shares_of(model.confusion_), model.n_judged_):
+        return ""  # images that were left out have shown more already
     some = np.unique(np.linspace(0, len(X) - 1, LOOKED_AT).astype(int))
     truth = np.ravel(y)[some]
     right = model.predict(X[some]) == truth
     shares = [right[truth == label].mean() for label in np.unique(truth)]
-    chance = 1 / len(shares)
-    if len(shares) < 2 or np.mean(shares) >= chance + 2 * np.sqrt(chance * (1 - chance) / len(some)):
+    if len(shares) < 2 or _beats_chance(shares, len(some)):
         return ""
     return f"of its own training images it names {right.mean():.0%} rightly, as chance would"
+
+
+def _shares_of(confusion: np.ndarray) -> np.ndarray:
+    """The share of each class that is named rightly, of those that have images."""
+    weights = confusion.sum(axis=1)
+    return np.diag(confusion)[weights > 0] / weights[weights > 0]
+
+
+def _beats_chance(shares: Sequence[float] | np.ndarray, n: int) -> bool:
+    """Whether classes are named rightly more often than n images named at random would be."""
+    chance = 1 / len(shares)
+    return bool(np.mean(shares) >= chance + 2 * np.sqrt(chance * (1 - chance) / n))

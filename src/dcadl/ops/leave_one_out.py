@@ -23,8 +23,8 @@ from functools import reduce
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
-from dcadl.arrays import Array, array_namespace, as_float64, batch_rows, zeros
-from dcadl.arrays.inverses import spd_inverse, spd_inverse_root
+from dcadl.arrays import Array, SpdFactor, array_namespace, as_float64, batch_rows, zeros
+from dcadl.arrays.inverses import spd_inverse
 from dcadl.ops.ridge import TILE, Walk, add_to_diagonal, loss, mean_square, slices_of, squared_length
 
 Visit = Callable[..., tuple[Any, tuple[Any, ...]]]  # a block -> what it keeps, and its part of the sums
@@ -52,11 +52,9 @@ class Gram(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """The n × n form at one λ. Z itself is made for the gradient alone: errors need no more than its root."""
+    """The n × n form at one λ: errors need no more of Z than its diagonal."""
 
-    root: Array  # L⁻¹ of FFᵀ/τ + λI = LLᵀ, so that Z = L⁻ᵀL⁻¹ − vvᵀ/λ
     a: Array
-    z: Array  # diagonal of Z
     e: Array  # residuals of samples left out
 
 
@@ -121,12 +119,10 @@ def left_out(rows: Rows, shared: Gram, lam: float) -> Dual | Primal:
 
 def dual(K: Array, Y: Array, v: Array, lam: float) -> Dual:
     """The n × n form, of K = FFᵀ/τ."""
-    xp, v, Y = array_namespace(K), as_float64(v), as_float64(Y)
-    root = spd_inverse_root(add_to_diagonal(K, lam))
-    columns = xp.matrix_transpose(root)
-    a = columns @ (root @ Y) - v[:, None] * ((v @ Y) / lam)
-    z = xp.sum(root * root, axis=0) - v * v / lam
-    return Dual(root, a, z, a / z[:, None])
+    v, Y = as_float64(v), as_float64(Y)
+    factor = SpdFactor(add_to_diagonal(K, lam))
+    a = factor.solve(Y) - v[:, None] * ((v @ Y) / lam)
+    return Dual(a, a / (factor.inverse_diagonal() - v * v / lam)[:, None])
 
 
 def primal(rows: Rows, shared: Gram, lam: float) -> Primal:
@@ -153,8 +149,20 @@ def coefficients(rows: Rows, shared: Gram, form: Dual | Primal) -> Array:
     """W (D, C) of the ridge regression on all samples, in float64."""
     if isinstance(form, Primal):
         return form.W
+    return _of_dual(rows, shared, form.a)
+
+
+def solution(rows: Rows, shared: Gram, lam: float) -> Array:
+    """The same at a λ at which nobody asks for residuals."""
+    factor = SpdFactor(add_to_diagonal(shared.K, lam))
+    if shared.FY is None:
+        return _of_dual(rows, shared, factor.solve(as_float64(rows.Y)))
+    return factor.solve(shared.FY) / shared.tau
+
+
+def _of_dual(rows: Rows, shared: Gram, a: Array) -> Array:
     xp = array_namespace(rows.F)
-    return as_float64(rows.F.T @ xp.astype(form.a, rows.F.dtype)) / shared.tau
+    return as_float64(rows.F.T @ xp.astype(a, rows.F.dtype)) / shared.tau
 
 
 # --- the gradient -------------------------------------------------------------------------------------
@@ -168,10 +176,8 @@ def loss_and_gradient(
     `slices` cut the samples into the blocks that `walk` goes over, in the primal form.
     """
     if uses_dual(rows):
-        shared = gram(rows)
-        form = dual(shared.K, rows.Y, rows.v, lam)
-        dF = _dual_gradient(rows, shared, form, lam)
-        return loss(form.e, rows.total), dF - _along(rows.F, dF, shared.tau, rows.total) * rows.F
+        tau, e, dF = _dual(rows, lam)
+        return loss(e, rows.total), dF - _along(rows.F, dF, tau, rows.total) * rows.F
     blocks = [rows.part(one) for one in slices]
     value, parts = _primal(blocks, lam, walk)
     return value, array_namespace(rows.F).concat(list(parts), axis=0) if len(parts) > 1 else parts[0]
@@ -183,18 +189,18 @@ def _along(F: Array, dF: Array, tau: Array, total: float) -> Array:
     return xp.astype(xp.sum(xp.vecdot(F, dF), dtype=xp.float64) / (tau * total), F.dtype)
 
 
-def _dual_gradient(rows: Rows, shared: Gram, form: Dual, lam: float) -> Array:
-    """2GF with G = (Z diag(w) Z − ½(a(ZB)ᵀ + (ZB)aᵀ))/τ."""
-    xp = array_namespace(form.root)
-    root, a, z, e = form
-    F, v = rows.F, as_float64(rows.v)
-    Z = xp.matrix_transpose(root) @ root - v[:, None] * (v / lam)
+def _dual(rows: Rows, lam: float) -> tuple[Array, Array, Array]:
+    """τ, residuals, and 2GF with G = (Z diag(w) Z − ½(a(ZB)ᵀ + (ZB)aᵀ))/τ."""
+    xp, F, v, shared = array_namespace(rows.F), rows.F, as_float64(rows.v), gram(rows)
+    Z = spd_inverse(add_to_diagonal(shared.K, lam)) - v[:, None] * (v / lam)
+    a, z = Z @ as_float64(rows.Y), xp.linalg.diagonal(Z)
+    e = a / z[:, None]
     B = (2 / rows.total) * e / z[:, None]
     w = (2 / rows.total) * xp.vecdot(e, e) / z
     short = xp.astype(Z, F.dtype)
     cross = xp.astype(a @ (Z @ B).T, F.dtype)
     G = (short * xp.astype(w, F.dtype)) @ short - 0.5 * (cross + cross.T)
-    return (2 / xp.astype(shared.tau, F.dtype)) * (G @ F)
+    return shared.tau, e, (2 / xp.astype(shared.tau, F.dtype)) * (G @ F)
 
 
 class _Errors(NamedTuple):

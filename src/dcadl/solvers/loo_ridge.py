@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from dcadl.arrays import LARGE_SYSTEM, Array, array_namespace, as_float64, blas_threads_for
-from dcadl.ops.leave_one_out import Dual, Gram, Primal, Rows, coefficients, gram, left_out
+from dcadl.ops.leave_one_out import Dual, Gram, Primal, Rows, coefficients, gram, left_out, solution
 from dcadl.ops.ridge import TILE, Each, loss, mean_square, search_lam, slices_of
 from dcadl.ops.standardise import Groups, Standard, standard_from, standardise, standardised
 from dcadl.solvers.walk import walker
@@ -18,11 +18,17 @@ USUAL_LAM = 10**-1.5  # where λ is looked for then, step by step
 
 
 class RidgeFit(NamedTuple):
-    """A linear classifier on raw features, and what leave-one-out says of it."""
+    """A linear classifier on raw features."""
 
     W: Array  # (C, D)
     b: Array  # (C,)
     lam: float
+
+
+class Judged(NamedTuple):
+    """What leave-one-out says of a ridge classifier."""
+
+    lam: float  # of least error
     loss: float  # L
     left_out: Array  # (n, C): scores of each judged sample when it is left out
 
@@ -47,36 +53,36 @@ def run_sums(F: Array, Y: Array, root: Array) -> tuple[Any, ...]:
     return float(xp.sum(as_float64(weight))), *map(as_float64, sums)
 
 
-def fit_rows(
-    F: Array,
-    Y: Array,
-    root: Array,
-    groups: Groups,
-    begin: float | None = None,
-    judges: Array | None = None,
-    *,
-    search: bool = True,
-) -> RidgeFit:
-    """The classifier of features F (n, D) to labels Y (n, C), samples weighing root².
+def judge_rows(F: Array, Y: Array, root: Array, groups: Groups, judges: Array | None = None) -> Judged:
+    """What leave-one-out says of features F (n, D) for labels Y (n, C), samples weighing root².
 
-    The search for λ begins at `begin`, where it is given; without `search` it ends there. `judges` (n,) is 1
-    for samples by whose error λ is chosen and 0 for others: features may have seen the labels of some.
+    `judges` (n,) is 1 for samples by whose error λ is chosen and 0 for others: features may have seen the
+    labels of some.
     """
-    xp = array_namespace(F)
-    total = float(xp.sum(as_float64(root) ** 2))
-    share = root * root / total
-    (A, standard), mean_Y = standardised(F, share, groups), share @ Y
-    rows = _rows(A, Y, root, total, mean_Y)
-    judges = root * 0 + 1 if judges is None else judges
-    side = min(F.shape)
-    with walker(F, slices_of(side, TILE)) as walk:
-        shared = gram(rows, walk)
-    with blas_threads_for(side):
-        return _fit(rows, shared, standard, mean_Y, root, begin, judges, search)
+    posed = _posed(F, Y, root, groups)
+    with blas_threads_for(min(F.shape)):
+        lam, value, form = _best_form(posed, judges)
+        return Judged(lam, value, _left_out(posed, form))
 
 
-def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> RidgeFit:
-    """The same of sums over all samples, judged by the few whose features F are at hand."""
+def fit_rows(
+    F: Array, Y: Array, root: Array, groups: Groups, judges: Array | None = None
+) -> tuple[RidgeFit, Judged]:
+    """The classifier beside that."""
+    posed = _posed(F, Y, root, groups)
+    with blas_threads_for(min(F.shape)):
+        return _fit(posed, judges)
+
+
+def solve_rows(F: Array, Y: Array, root: Array, groups: Groups, lam: float) -> RidgeFit:
+    """The classifier at a λ that is known."""
+    posed = _posed(F, Y, root, groups)
+    with blas_threads_for(min(F.shape)):
+        return _classifier(posed, solution(posed.rows, posed.shared, lam), lam)
+
+
+def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> tuple[RidgeFit, Judged]:
+    """As `fit_rows`, of sums over all samples, judged by the few whose features F are at hand."""
     xp = array_namespace(F)
     shift, mean_Y = sums.F / sums.weight, xp.astype(sums.Y / sums.weight, F.dtype)
     C = sums.FF - sums.weight * shift[:, None] * shift
@@ -89,9 +95,28 @@ def fit_sums(sums: Sums, F: Array, Y: Array, root: Array, groups: Groups) -> Rid
     tau = mean_square(xp.linalg.trace(A), sums.weight)
     FY = gain[:, None] * (sums.FY - shift[:, None] * sums.Y)
     rows = _rows(standardise(F, standard), Y, root, sums.weight, mean_Y)
-    judges = root * 0 + 1
     with blas_threads_for(len(gain)):
-        return _fit(rows, Gram(A / tau, FY, tau), standard, mean_Y, root, None, judges, search=True)
+        return _fit(_Posed(rows, Gram(A / tau, FY, tau), standard, mean_Y, root), None)
+
+
+class _Posed(NamedTuple):
+    """Samples as the formulas want them, what all λ share, and the way back."""
+
+    rows: Rows
+    shared: Gram
+    standard: Standard
+    mean_Y: Array
+    root: Array
+
+
+def _posed(F: Array, Y: Array, root: Array, groups: Groups) -> _Posed:
+    xp = array_namespace(F)
+    total = float(xp.sum(as_float64(root) ** 2))
+    share = root * root / total
+    (A, standard), mean_Y = standardised(F, share, groups), share @ Y
+    rows = _rows(A, Y, root, total, mean_Y)
+    with walker(F, slices_of(min(F.shape), TILE)) as walk:
+        return _Posed(rows, gram(rows, walk), standard, mean_Y, root)
 
 
 def _rows(A: Array, Y: Array, root: Array, total: float, mean_Y: Array) -> Rows:
@@ -101,47 +126,44 @@ def _rows(A: Array, Y: Array, root: Array, total: float, mean_Y: Array) -> Rows:
     return Rows(A, (Y - mean_Y) * heavy, root / math.sqrt(total), total)
 
 
-def _fit(
-    rows: Rows,
-    shared: Gram,
-    standard: Standard,
-    mean_Y: Array,
-    root: Array,
-    begin: float | None,
-    judges: Array,
-    search: bool,
-) -> RidgeFit:
-    value, lam, form = _best_form(rows, shared, root, begin, as_float64(judges), search)
-    W = coefficients(rows, shared, form) * as_float64(standard.gain)[:, None]
-    b = as_float64(mean_Y) - as_float64(standard.mean) @ W
-    guesses = (as_float64(rows.Y) - form.e) / as_float64(root)[:, None] + as_float64(mean_Y)
-    return RidgeFit(W.T, b, lam, value, guesses)
+def _fit(posed: _Posed, judges: Array | None) -> tuple[RidgeFit, Judged]:
+    lam, value, form = _best_form(posed, judges)
+    found = _classifier(posed, coefficients(posed.rows, posed.shared, form), lam)
+    return found, Judged(lam, value, _left_out(posed, form))
 
 
-def _best_form(
-    rows: Rows, shared: Gram, root: Array, begin: float | None, judges: Array, search: bool
-) -> tuple[float, float, Dual | Primal]:
-    """The least error of the judges, its λ, and the form at it, which is not computed again."""
+def _classifier(posed: _Posed, W: Array, lam: float) -> RidgeFit:
+    """On raw features, of coefficients W (D, C) on standardised ones."""
+    W = W * as_float64(posed.standard.gain)[:, None]
+    b = as_float64(posed.mean_Y) - as_float64(posed.standard.mean) @ W
+    return RidgeFit(W.T, b, lam)
+
+
+def _left_out(posed: _Posed, form: Dual | Primal) -> Array:
+    """Scores of each sample when it is left out."""
+    return (as_float64(posed.rows.Y) - form.e) / as_float64(posed.root)[:, None] + as_float64(posed.mean_Y)
+
+
+def _best_form(posed: _Posed, judges: Array | None) -> tuple[float, float, Dual | Primal]:
+    """The λ of least error of the judges, that error, and the form at it, which is not computed again."""
     best: tuple[float, float, Dual | Primal] | None = None
     lock = Lock()  # looks may be taken side by side
-    judged = float(array_namespace(judges).sum(judges * as_float64(root) ** 2))
+    rows, K = posed.rows, posed.shared.K
+    judges = as_float64(posed.root * 0 + 1 if judges is None else judges)
+    judged = float(array_namespace(judges).sum(judges * as_float64(posed.root) ** 2))
 
     def error(lam: float) -> float:
         nonlocal best
-        form = left_out(rows, shared, lam)
+        form = left_out(rows, posed.shared, lam)
         value = loss(form.e * judges[:, None], judged)
         with lock:
             best = (value, lam, form) if best is None or (value, lam) < best[:2] else best
         return value
 
-    if search or begin is None:
-        search_lam(
-            error, begin or (USUAL_LAM if shared.K.shape[0] >= DEAR else None), _each_in_a_thread(shared.K)
-        )
-    else:
-        error(begin)
+    search_lam(error, USUAL_LAM if K.shape[0] >= DEAR else None, _each_in_a_thread(K))
     assert best is not None
-    return best
+    value, lam, form = best
+    return lam, value, form
 
 
 def _each_in_a_thread(K: Array) -> Each:

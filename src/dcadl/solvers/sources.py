@@ -44,7 +44,7 @@ class StoredImages(NamedTuple):
     def rows(self, part: slice) -> np.ndarray:
         """Some images as rows; NaN and infinity are refused here, since no one looked before."""
         found = read_part(self.X, part, self.first)
-        rows = np.array(found, dtype=self.dtype, order="C").reshape(found.shape[0], -1)  # rows are hashed
+        rows = self._rows_of(found)
         if isinstance(found, np.memmap):
             drop_pages(found)
         fault = value_fault(rows)
@@ -57,8 +57,16 @@ class StoredImages(NamedTuple):
         return rows
 
     def take(self, places: np.ndarray) -> np.ndarray:
-        """Images as rows, in the order of `places`; read one by one: others between them may be gigabytes."""
+        """Images as rows, in the order of `places`, whose values were looked at before (`digests`).
+
+        What does not lie in memory is read one by one: others between them may be gigabytes.
+        """
+        if type(self.X) is np.ndarray:
+            return self._rows_of(self.X[places])
         return np.concatenate([self.rows(slice(i, i + 1)) for i in places.tolist()])
+
+    def _rows_of(self, found: Any) -> np.ndarray:
+        return np.array(found, dtype=self.dtype, order="C").reshape(found.shape[0], -1)  # rows are hashed
 
     def digests(self) -> np.ndarray:
         """A number for each image, the same for the same pixels."""

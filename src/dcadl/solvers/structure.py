@@ -72,20 +72,21 @@ class Candidate(NamedTuple):
     n_images: int
 
 
+class Compared(NamedTuple):
+    """Windows of one size, and what is tried with them."""
+
+    grid: Grid
+    hows: Sequence[str | None]
+    pools: Sequence[tuple[int, ...]]
+
+
 def compare(
-    images: Sequence[Array],
-    walk: Walk,
-    labels: Labels,
-    grid: Grid,
-    hows: Sequence[str | None],
-    pools: Sequence[tuple[int, ...]],
-    m: int,
-    rng: np.random.RandomState,
+    images: Sequence[Array], walk: Walk, labels: Labels, what: Compared, m: int, seeds: Sequence[int]
 ) -> list[Candidate]:
-    """The grid with every normalisation and pyramid."""
+    """The grid with every normalisation and pyramid; a seed for each normalisation's first atoms."""
+    grid, hows, pools = what
     levels = tuple(sorted({level for pool in pools for level in pool}))
     union = Pyramid(grid.counts, levels)
-    seeds = rng.randint(2**31, size=len(hows)).tolist()
 
     def look(how: str | None, seed: int) -> tuple[tuple[WindowTransform, Atoms], tuple[()]]:
         return first_look(images, grid, how, m, np.random.RandomState(seed)), ()

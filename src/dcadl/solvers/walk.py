@@ -110,18 +110,31 @@ class ThreadWalk(SerialWalk):
 
     def _results(self, visit: Visit, rows: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         # A few chunks ahead and no more: sums of finished chunks must not pile up behind a slow one.
-        visits, family = _open_visits(), family_here()
+        family = family_here()
         calls = (partial(visit, *row) for row in rows)
-        waiting = [visits.put(call, family, self._pool) for call in islice(calls, 2 * self._width)]
+        waiting = [self.submit(call, family) for call in islice(calls, 2 * self._width)]
         try:
             while waiting:
-                with beside_others():
-                    visits.work_until_made(waiting[0])
-                yield waiting.pop(0).result()
-                waiting.extend(visits.put(call, family, self._pool) for call in islice(calls, 1))
+                yield self.result(waiting[0])
+                del waiting[0]
+                waiting.extend(self.submit(call, family) for call in islice(calls, 1))
         finally:
-            for one in waiting:  # after an error
-                visits.begin(one)
+            self.withdraw(*waiting)  # after an error
+
+    def submit(self, call: Callable[[], Any], family: object) -> OpenVisit:
+        """A call that a thread of the pool makes, unless one that waits comes first."""
+        return _open_visits().put(call, family, self._pool)
+
+    def result(self, visit: OpenVisit) -> Any:
+        """What it gave, or its error. While it is in another's hands, this thread makes what else is open."""
+        with beside_others():
+            _open_visits().work_until_made(visit)
+        return visit.result()
+
+    def withdraw(self, *waiting: OpenVisit) -> None:
+        """Nobody shall begin these any more."""
+        for one in waiting:
+            _open_visits().begin(one)
 
 
 @contextmanager
@@ -232,7 +245,7 @@ class _Place(threading.local):
 _HERE = _Place()
 
 
-class _Visit:
+class OpenVisit:
     """A call to be made, by a thread of the pool or by one that waits."""
 
     def __init__(self, call: Callable[[], Any], family: object) -> None:
@@ -259,18 +272,18 @@ class OpenVisits:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._visits: list[_Visit] = []
+        self._visits: list[OpenVisit] = []
 
-    def put(self, call: Callable[[], Any], family: object, pool: ThreadPoolExecutor) -> _Visit:
+    def put(self, call: Callable[[], Any], family: object, pool: ThreadPoolExecutor) -> OpenVisit:
         """A visit that a thread of the pool will make, unless one that waits comes first."""
-        visit = _Visit(call, family)
+        visit = OpenVisit(call, family)
         with self._changed:
             self._visits.append(visit)
             self._changed.notify_all()
         pool.submit(self._make_if_open, ref(visit))  # whose queue must not keep what others have made
         return visit
 
-    def begin(self, visit: _Visit) -> bool:
+    def begin(self, visit: OpenVisit) -> bool:
         """Whether nobody had begun it; nobody else will then."""
         with self._changed:
             if visit not in self._visits:
@@ -278,7 +291,7 @@ class OpenVisits:
             self._visits.remove(visit)
             return True
 
-    def work_until_made(self, visit: _Visit) -> None:
+    def work_until_made(self, visit: OpenVisit) -> None:
         """Wait for a visit by making it, or others while it is in another's hands.
 
         Others of the same family alone: a prediction must not wait for chunks of a fit that runs beside it.
@@ -287,7 +300,7 @@ class OpenVisits:
         while (other := self._next(visit)) is not None:
             self._make(other)
 
-    def _next(self, awaited: _Visit) -> _Visit | None:
+    def _next(self, awaited: OpenVisit) -> OpenVisit | None:
         with self._changed:
             while not awaited.done():
                 if found := self._to_make(awaited):
@@ -296,19 +309,19 @@ class OpenVisits:
                 self._changed.wait()
         return None
 
-    def _to_make(self, awaited: _Visit) -> _Visit | None:
+    def _to_make(self, awaited: OpenVisit) -> OpenVisit | None:
         """The awaited one itself, or the first of the deepest."""
         if awaited in self._visits:
             return awaited
         known = [v for v in self._visits if v.family is awaited.family and v.depth >= awaited.depth]
         return max(known, key=lambda visit: visit.depth, default=None)
 
-    def _make_if_open(self, known: ref[_Visit]) -> None:
+    def _make_if_open(self, known: ref[OpenVisit]) -> None:
         visit = known()
         if visit is not None and self.begin(visit):
             self._make(visit)
 
-    def _make(self, visit: _Visit) -> None:
+    def _make(self, visit: OpenVisit) -> None:
         try:
             visit.make()
         finally:

@@ -15,7 +15,7 @@ from dcadl.estimators.loo_adl.structures import Candidates, thinned, usual_atoms
 from dcadl.ops.pool import Pyramid
 from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
-from dcadl.solvers.structure import Candidate, compare, first_look
+from dcadl.solvers.structure import Candidate, Compared, compare, first_look
 from dcadl.solvers.walk import walker
 
 CHOICE_IMAGES, CHOICE_PLACES = 400, 300_000  # that structures are compared on
@@ -58,16 +58,18 @@ def choose(
     best few are compared again on more.
     """
     some = learning.subset(images, images.order[:CHOICE_IMAGES], n_classes, backend)
-    found = _compared(some, wanted, rng)
+    found = _compared(
+        some, [Compared(grid, wanted.normalisations_of(grid), wanted.pools) for grid in wanted.grids], rng
+    )
     if len(images.order) < FINAL_IMAGES or len(found) == 1:
         return found
     more = learning.subset(images, images.order[:FINAL_IMAGES], n_classes, backend)
-    again: list[Candidate] = []
+    finals = []
     for grid, how in product(wanted.grids, wanted.normalisations):
         best = [one for one in found[:FINALISTS] if (one.patch_shape, one.normalize) == (grid.patch, how)]
         if best:
-            again += _compared(more, Candidates([grid], (how,), tuple(one.pool for one in best)), rng)
-    return sorted(again, key=lambda one: one.loss) + found[FINALISTS:]
+            finals.append(Compared(grid, (how,), tuple(one.pool for one in best)))
+    return _compared(more, finals, rng) + found[FINALISTS:]
 
 
 def started(
@@ -79,21 +81,19 @@ def started(
     return Model(transform, Pyramid(grid.counts, best.pool)), atoms
 
 
-def _compared(some: learning.Subset, wanted: Candidates, rng: np.random.RandomState) -> list[Candidate]:
-    found: list[Candidate] = []
-    for grid in wanted.grids:
-        coarse = thinned(grid, some.X.shape[0], CHOICE_PLACES)
+def _compared(some: learning.Subset, each: list[Compared], rng: np.random.RandomState) -> list[Candidate]:
+    """All of them side by side, best first."""
+    seeds = [rng.randint(2**31, size=len(one.hows)).tolist() for one in each]
+
+    def look(one: Compared, seeds: list[int]) -> tuple[None, tuple[list[Candidate]]]:
+        coarse = thinned(one.grid, some.X.shape[0], CHOICE_PLACES)
         slices = loo_adl.map_slices(some.X, coarse, CHOICE_ATOMS)
         with walker(some.X, slices) as walk:
             chunks = [some.X[part, :] for part in slices]
-            found += compare(
-                chunks,
-                walk,
-                some.labels(),
-                coarse,
-                wanted.normalisations_of(grid),
-                wanted.pools,
-                CHOICE_ATOMS,
-                rng,
+            return None, (
+                compare(chunks, walk, some.labels(), one._replace(grid=coarse), CHOICE_ATOMS, seeds),
             )
+
+    with walker(some.X, [slice(0)] * len(each)) as walk:
+        _, (found,) = walk(look, each, seeds)
     return sorted(found, key=lambda one: one.loss)

@@ -53,7 +53,6 @@ class CrossFitted(NamedTuple):
     """What two halves of the images say of each other's atoms."""
 
     scores: np.ndarray  # (k, C) left-out scores of each half under atoms learned from the other
-    plain: np.ndarray  # (k, C) those of all under the first atoms
     lam: float  # of the ridge regression that suits such scores
     learning_lam: float | None  # of the one whose error they lowered, where all images do it alike
 

@@ -138,8 +138,7 @@ def recalled_structure(
 
 def note_halves(journal: Journal, found: CrossFitted) -> None:
     """What the halves say of each other."""
-    arrays = {"scores": found.scores, "plain": found.plain}
-    journal.note("halves", [found.lam, found.learning_lam], arrays)
+    journal.note("halves", [found.lam, found.learning_lam], {"scores": found.scores})
 
 
 def recalled_halves(journal: Journal) -> CrossFitted | None:
@@ -148,7 +147,7 @@ def recalled_halves(journal: Journal) -> CrossFitted | None:
     if kept is None:
         return None
     lams, arrays = kept
-    return CrossFitted(arrays["scores"], arrays["plain"], *lams)
+    return CrossFitted(arrays["scores"], *lams)
 
 
 def note_state(journal: Journal, state: State) -> None:

@@ -29,8 +29,18 @@ from dcadl.estimators.loo_adl.structures import thinned
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.ridge import taken
 from dcadl.solvers import loo_adl
+from dcadl.solvers.beside import beside
 from dcadl.solvers.loo_adl import Atoms, Model
-from dcadl.solvers.loo_ridge import RidgeFit, Sums, fit_rows, fit_sums, run_sums
+from dcadl.solvers.loo_ridge import (
+    Judged,
+    RidgeFit,
+    Sums,
+    fit_rows,
+    fit_sums,
+    judge_rows,
+    run_sums,
+    solve_rows,
+)
 from dcadl.solvers.structure import Labels, bank
 from dcadl.solvers.walk import map_rows, walker
 
@@ -113,37 +123,39 @@ def learn_atoms(
         others = subset(images, more, n_classes, backend)
         own = learn(some, model, first, passes)
         learned, plain = (
-            honest_scores(images, more, ridge_of(others, model, one).left_out) for one in (own.atoms, first)
+            honest_scores(images, more, judged_ridge(others, model, one).left_out)
+            for one in (own.atoms, first)
         )
         return Learned(own.atoms, own.result) if learned.loss < plain.loss else Learned(first)
     crossed = recalled_halves(passes.journal)
     if crossed is None:
         crossed = _cross_fitted(some, images.rank[positions] % 2, model, first, passes.halved())
         note_halves(passes.journal, crossed)
-    learned, plain = (honest_scores(images, positions, scores) for scores in (crossed.scores, crossed.plain))
-    if not learned.loss < plain.loss:
-        return Learned(first, None, plain)
-    own = learn(some, model, first, passes, lam=crossed.learning_lam)
-    return Learned(own.atoms, own.result, learned, crossed.lam)
+    with beside(some.X, partial(judged_ridge, some, model, first)) as of_first:
+        own = learn(some, model, first, passes, lam=crossed.learning_lam)
+        scores = crossed.scores, fetch(of_first().left_out)
+    learned, plain = (honest_scores(images, positions, one) for one in scores)
+    if learned.loss < plain.loss:
+        return Learned(own.atoms, own.result, learned, crossed.lam)
+    return Learned(first, None, plain)
 
 
 def _cross_fitted(some: Subset, half: np.ndarray, model: Model, first: Atoms, passes: Passes) -> CrossFitted:
-    """Each half judged under atoms learned from the other, and all images under the first atoms.
+    """Each half judged under atoms learned from the other.
 
     λ goes by the errors of images that atoms have not seen; by those of others it would be too small.
     """
 
-    def judged(side: int) -> tuple[RidgeFit, Lesson]:
+    def judged(side: int) -> tuple[Judged, Lesson]:
         own = learn(some.part(half == side), model, first, passes, whole=len(half))
-        return ridge_of(some, model, own.atoms, judges=half != side), own
+        return judged_ridge(some, model, own.atoms, judges=half != side), own
 
-    works = (partial(judged, 0), partial(judged, 1), partial(ridge_of, some, model, first))
-    with walker(some.X, [slice(0)] * len(works)) as walk:  # side by side
-        ((of_other, own), (of_own, other), plain), _ = walk(lambda work: (work(), ()), works)
+    with walker(some.X, [slice(0)] * 2) as walk:  # side by side
+        ((of_other, own), (of_own, other)), _ = walk(lambda side: (judged(side), ()), (0, 1))
     scores = np.where((half == 0)[:, None], fetch(of_own.left_out), fetch(of_other.left_out))
     lam, learning_lam = (math.sqrt(a.lam * b.lam) for a, b in ((of_own, of_other), (own, other)))
     alike = len({_learning_levels(model, n) for n in (len(half), *np.bincount(half))}) == 1
-    return CrossFitted(scores, fetch(plain.left_out), lam, learning_lam if alike else None)
+    return CrossFitted(scores, lam, learning_lam if alike else None)
 
 
 class Lesson(NamedTuple):
@@ -170,7 +182,7 @@ def learn(
     n, transform = some.X.shape[0], model.transform
     grid = thinned(transform.grid, whole or n, _most_places(transform.grid.d, len(first.t), passes.limit))
     thin = Model(transform._replace(grid=grid), Pyramid(grid.counts, _learning_levels(model, n)))
-    lam = ridge_of(some, thin, first).lam if lam is None else lam
+    lam = judged_ridge(some, thin, first).lam if lam is None else lam
     slices, labels = loo_adl.map_slices(some.X, grid, len(first.t)), some.labels()
     with walker(some.X, slices) as walk:
         chunks = [some.X[part, :] for part in slices]
@@ -203,11 +215,11 @@ def _after(state: loo_adl.State) -> Progress:
     return Progress.after(state, state.trace[1:])
 
 
-def ridge_of(some: Subset, model: Model, atoms: Atoms, judges: np.ndarray | None = None) -> RidgeFit:
-    """The ridge classifier of these images, its λ by the errors of `judges`, or of all."""
+def judged_ridge(some: Subset, model: Model, atoms: Atoms, judges: np.ndarray | None = None) -> Judged:
+    """What leave-one-out says of the ridge classifier of these images, its λ by `judges`, or by all."""
     groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
     chosen = None if judges is None else loo_adl.as_like(judges, some.root)
-    return fit_rows(features_of(some.X, model, atoms), some.Y, some.root, groups, None, chosen)
+    return judge_rows(features_of(some.X, model, atoms), some.Y, some.root, groups, chosen)
 
 
 def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
@@ -234,18 +246,17 @@ def last_ridge(
     F = features_of(some.X, model, atoms)
     seen = images.order[: 0 if learned.result is None else LEARNING_IMAGES]
     unseen = ~np.isin(judged, seen)
-    if learned.lam is not None:
-        ridge = fit_rows(F, some.Y, some.root, groups, learned.lam, search=False)
-    elif whole:
-        ridge = fit_rows(F, some.Y, some.root, groups, None, loo_adl.as_like(unseen, some.root))
+    if learned.honest is not None and learned.lam is not None:
+        return solve_rows(F, some.Y, some.root, groups, learned.lam), learned.honest
+    if whole:
+        ridge, judged_by = fit_rows(F, some.Y, some.root, groups, loo_adl.as_like(unseen, some.root))
     else:
         sums = sum_up(images, n_classes, backend, model, atoms, about=array_namespace(F).mean(F, axis=0))
-        ridge = fit_sums(sums, F, some.Y, some.root, groups)
+        ridge, judged_by = fit_sums(sums, F, some.Y, some.root, groups)
     if learned.honest is not None:
         return ridge, learned.honest
-    return ridge, honest_scores(
-        images, judged[unseen], fetch(ridge.left_out)[unseen], float(images.weight.sum())
-    )
+    scores = fetch(judged_by.left_out)[unseen]
+    return ridge, honest_scores(images, judged[unseen], scores, float(images.weight.sum()))
 
 
 def keeps_features(n: int, D: int, limit: int | None) -> bool:
