@@ -13,7 +13,7 @@ from dcadl.solvers.structure import first_look
 def test_first_atoms_are_made_without_all_windows_in_memory():
     rng = np.random.RandomState(0)
     grid = patch_grid((80, 80, 3), 9, 1)
-    images = [rng.standard_normal((40, 80 * 80 * 3)).astype(np.float32)]
+    images = rng.standard_normal((40, 80 * 80 * 3)).astype(np.float32)
     all_windows = 40 * grid.p * grid.d * 4
 
     tracemalloc.start()
@@ -27,11 +27,11 @@ def test_first_atoms_are_made_without_all_windows_in_memory():
 def test_windows_as_they_are_leave_faint_images_features_and_tell_the_middle_one():
     """Half of the thresholds lie low, the other half anywhere among the responses."""
     rng = np.random.RandomState(0)
-    images = [rng.uniform(1, 3, size=(40, 64)).astype(np.float32)]
+    images = rng.uniform(1, 3, size=(40, 64)).astype(np.float32)
 
     transform, atoms = first_look(images, patch_grid((8, 8), 1, 1), None, 8, rng)
 
-    responses = np.abs(images[0].reshape(-1, 1) * transform.whitener @ atoms.Omega.T)
+    responses = np.abs(images.reshape(-1, 1) * transform.whitener @ atoms.Omega.T)
     below = (responses < atoms.t).mean(axis=0)
     assert (below == 0).sum() == 4
     assert ((below > 0.05) & (below < 0.95)).sum() >= 3

@@ -38,6 +38,7 @@ __all__ = [
     "blas_threads_for",
     "check_backend",
     "device_of",
+    "empty",
     "fetch",
     "free_memory",
     "import_torch",
@@ -253,6 +254,11 @@ def row_major(x: Array) -> Array:
     if is_numpy_namespace(xp):
         return np.ascontiguousarray(x)
     return x.contiguous() if is_torch_namespace(xp) else x
+
+
+def empty(shape: tuple[int, ...], like: Array) -> Array:
+    """Room for `shape` in the library, dtype and device of `like`, whatever is in it."""
+    return array_namespace(like).empty(shape, dtype=like.dtype, device=device_of(like))
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:

@@ -10,7 +10,6 @@ maps are pooled once for all pyramids, and a pyramid's Gram matrix is the sum of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +30,8 @@ from dcadl.ops.pool import Pyramid
 from dcadl.ops.ridge import least_log_loss, taken
 from dcadl.ops.standardise import Groups, standardised
 from dcadl.ops.whiten import centring, signless_kmeans, typical_length, zca
-from dcadl.solvers.loo_adl import Atoms, as_like
-from dcadl.solvers.walk import Walk
+from dcadl.solvers.loo_adl import Atoms, as_like, map_slices
+from dcadl.solvers.walk import Walk, walker
 
 NORMALISATIONS = ("whitened", "whitened-once", "centred", None)
 THRESHOLD = 0.05  # of every atom at the start
@@ -76,45 +75,71 @@ class Compared(NamedTuple):
     """Windows of one size, and what is tried with them."""
 
     grid: Grid
-    hows: Sequence[str | None]
-    pools: Sequence[tuple[int, ...]]
+    hows: tuple[str | None, ...]
+    pools: tuple[tuple[int, ...], ...]
+
+    @property
+    def union(self) -> Pyramid:
+        """All levels of the pyramids: features of a level serve each pyramid that has it."""
+        return Pyramid(self.grid.counts, tuple(sorted({level for pool in self.pools for level in pool})))
+
+
+class Way(NamedTuple):
+    """Windows of one size under one normalisation."""
+
+    size: Compared
+    how: str | None
+    seed: int  # of the first atoms
 
 
 def compare(
-    images: Sequence[Array], walk: Walk, labels: Labels, what: Compared, m: int, seeds: Sequence[int]
+    X: Array, labels: Labels, sizes: Sequence[Compared], m: int, rng: np.random.RandomState
 ) -> list[Candidate]:
-    """The grid with every normalisation and pyramid; a seed for each normalisation's first atoms."""
-    grid, hows, pools = what
-    levels = tuple(sorted({level for pool in pools for level in pool}))
-    union = Pyramid(grid.counts, levels)
+    """Every size with each of its normalisations and pyramids."""
+    ways = [Way(one, how, rng.randint(2**31)) for one in sizes for how in one.hows]
 
-    def look(how: str | None, seed: int) -> tuple[tuple[WindowTransform, Atoms], tuple[()]]:
-        return first_look(images, grid, how, m, np.random.RandomState(seed)), ()
+    def look(way: Way) -> tuple[tuple[WindowTransform, Atoms], tuple[()]]:
+        return first_look(X, way.size.grid, way.how, m, np.random.RandomState(way.seed)), ()
 
-    looks, _ = walk(look, hows, seeds)
-    found = _features(images, walk, looks, union)
-    grams, _ = walk(lambda F: (_level_grams(F, labels, union, m), ()), found)
-    tasks = list(product(range(len(hows)), pools))
-    first, _ = walk(lambda i, pool: (_judge(grams[i], pool, labels, LAMS[:1]), ()), *zip(*tasks))
-    least = min(loss for loss, _ in first)
+    def level_grams(way: Way, F: Array) -> tuple[dict[int, Array], tuple[()]]:
+        return _level_grams(F, labels, way.size.union, m), ()
 
-    def again(task: tuple[int, tuple[int, ...]], known: Judged) -> tuple[Judged, tuple[()]]:
-        far = known[0] > FAR_BEHIND * least
-        return known if far else min(known, _judge(grams[task[0]], task[1], labels, LAMS[1:])), ()
+    with walker(X, [slice(0)] * X.shape[0]) as walk:
+        looks, _ = walk(look, ways)
+        found = []
+        for one in sizes:
+            found += _features(X, walk, one.union, [a for a, way in zip(looks, ways) if way.size == one])
+        grams, _ = walk(level_grams, ways, found)
+        return _judged(walk, labels, ways, grams)
 
-    results, _ = walk(again, tasks, first)
+
+def _judged(
+    walk: Walk, labels: Labels, ways: Sequence[Way], grams: Sequence[dict[int, Array]]
+) -> list[Candidate]:
+    """Every way with each of its pyramids, at one λ, and at others where nothing is far better."""
+    tasks = [(way, shared, pool) for way, shared in zip(ways, grams) for pool in way.size.pools]
+    first, _ = walk(lambda way, shared, pool: (_judge(shared, pool, labels, LAMS[:1]), ()), *zip(*tasks))
+    losses = [(way.size.grid, loss) for (way, _, _), (loss, _) in zip(tasks, first)]
+    least = {grid: min(loss for one, loss in losses if one == grid) for grid, _ in losses}
+
+    def again(
+        way: Way, shared: dict[int, Array], pool: tuple[int, ...], known: Judged
+    ) -> tuple[Judged, tuple[()]]:
+        far = known[0] > FAR_BEHIND * least[way.size.grid]
+        return known if far else min(known, _judge(shared, pool, labels, LAMS[1:])), ()
+
+    results, _ = walk(again, *zip(*tasks), first)
     n = labels.Y.shape[0]
     return [
-        Candidate(grid.patch, hows[i], pool, loss, accuracy, n)
-        for (i, pool), (loss, accuracy) in zip(tasks, results)
+        Candidate(way.size.grid.patch, way.how, pool, loss, accuracy, n)
+        for (way, _, pool), (loss, accuracy) in zip(tasks, results)
     ]
 
 
 def first_look(
-    images: Sequence[Array], grid: Grid, how: str | None, m: int, rng: np.random.RandomState
+    X: Array, grid: Grid, how: str | None, m: int, rng: np.random.RandomState
 ) -> tuple[WindowTransform, Atoms]:
     """Whitening and first atoms from windows of some of the images: directions that many windows share."""
-    X = array_namespace(images[0]).concat(list(images), axis=0)
     chosen = np.sort(rng.permutation(X.shape[0])[:SAMPLED_IMAGES])
     U = _some_windows(taken(X, chosen), grid, how, rng)
     transform, white = _window_transform(U, grid, how)
@@ -173,22 +198,21 @@ def _unit(U: np.ndarray) -> np.ndarray:
 
 
 def _features(
-    images: Sequence[Array], walk: Walk, transforms: Sequence[tuple[WindowTransform, Atoms]], union: Pyramid
+    X: Array, walk: Walk, union: Pyramid, looks: Sequence[tuple[WindowTransform, Atoms]]
 ) -> list[Array]:
     """Features of all images for each transform: strips and contrast shared, all atoms one bank."""
-    xp, grid = array_namespace(images[0]), transforms[0][0].grid
-    banks = [bank(transform, atoms, images[0]) for transform, atoms in transforms]
-    Phi, t = (xp.concat(list(parts), axis=0) for parts in zip(*banks))
+    xp, grid, transforms = array_namespace(X), looks[0][0].grid, [transform for transform, _ in looks]
+    Phi, t = (xp.concat(list(parts), axis=0) for parts in zip(*(bank(*one, X) for one in looks)))
+    m = len(looks[0][1].t)
 
-    def visit(X: Array) -> tuple[None, tuple[list[Array]]]:
-        S = strips(X, grid)
-        scale = _scales(X, S, [transform for transform, _ in transforms])
-        return None, ([split_averages(responses_by_row(Phi, S, scale, grid), t, union)],)
+    def visit(part: slice) -> tuple[Array, tuple[()]]:
+        S = strips(X[part, :], grid)
+        scale = _scales(X[part, :], S, transforms)
+        return split_averages(responses_by_row(Phi, S, scale, grid), t, union), ()
 
-    _, (parts,) = walk(visit, images)
-    averages = xp.concat(parts, axis=0)  # (n, 2, atoms of all, cells)
-    m = averages.shape[2] // len(transforms)
-    return [by_image(averages[:, :, i * m : (i + 1) * m, :]) for i in range(len(transforms))]
+    parts, _ = walk(visit, map_slices(X, grid, m))
+    averages = xp.concat(list(parts), axis=0)  # (n, 2, atoms of all, cells)
+    return [by_image(averages[:, :, i * m : (i + 1) * m, :]) for i in range(len(looks))]
 
 
 def _scales(X: Array, S: Array, transforms: Sequence[WindowTransform]) -> Array:

@@ -13,10 +13,8 @@ from dcadl.estimators.loo_adl.images import Images
 from dcadl.estimators.loo_adl.journal import Journal, note_structure, recalled_structure
 from dcadl.estimators.loo_adl.structures import Candidates, thinned, usual_atoms
 from dcadl.ops.pool import Pyramid
-from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
 from dcadl.solvers.structure import Candidate, Compared, compare, first_look
-from dcadl.solvers.walk import walker
 
 CHOICE_IMAGES, CHOICE_PLACES = 400, 300_000  # that structures are compared on
 CHOICE_ATOMS = 16
@@ -69,7 +67,8 @@ def choose(
         best = [one for one in found[:FINALISTS] if (one.patch_shape, one.normalize) == (grid.patch, how)]
         if best:
             finals.append(Compared(grid, (how,), tuple(one.pool for one in best)))
-    return _compared(more, finals, rng) + found[FINALISTS:]
+    again = [judged for one in finals for judged in _compared(more, [one], rng)]  # each takes much memory
+    return sorted(again, key=lambda one: one.loss) + found[FINALISTS:]
 
 
 def started(
@@ -77,23 +76,11 @@ def started(
 ) -> tuple[Model, Atoms]:
     """The chosen structure, and its first atoms."""
     grid = next(grid for grid in wanted.grids if grid.patch == best.patch_shape)
-    transform, atoms = first_look([some.X], grid, best.normalize, m, rng)
+    transform, atoms = first_look(some.X, grid, best.normalize, m, rng)
     return Model(transform, Pyramid(grid.counts, best.pool)), atoms
 
 
-def _compared(some: learning.Subset, each: list[Compared], rng: np.random.RandomState) -> list[Candidate]:
-    """All of them side by side, best first."""
-    seeds = [rng.randint(2**31, size=len(one.hows)).tolist() for one in each]
-
-    def look(one: Compared, seeds: list[int]) -> tuple[None, tuple[list[Candidate]]]:
-        coarse = thinned(one.grid, some.X.shape[0], CHOICE_PLACES)
-        slices = loo_adl.map_slices(some.X, coarse, CHOICE_ATOMS)
-        with walker(some.X, slices) as walk:
-            chunks = [some.X[part, :] for part in slices]
-            return None, (
-                compare(chunks, walk, some.labels(), one._replace(grid=coarse), CHOICE_ATOMS, seeds),
-            )
-
-    with walker(some.X, [slice(0)] * len(each)) as walk:
-        _, (found,) = walk(look, each, seeds)
-    return sorted(found, key=lambda one: one.loss)
+def _compared(some: learning.Subset, sizes: list[Compared], rng: np.random.RandomState) -> list[Candidate]:
+    n = some.X.shape[0]
+    coarse = [one._replace(grid=thinned(one.grid, n, CHOICE_PLACES)) for one in sizes]
+    return sorted(compare(some.X, some.labels(), coarse, CHOICE_ATOMS, rng), key=lambda one: one.loss)

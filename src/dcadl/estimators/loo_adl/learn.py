@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, fetch, send
+from dcadl.arrays import Array, array_namespace, as_float64, blas_threads_for, empty, fetch, send
 from dcadl.estimators.fitting import Progress, Result, iterate
 from dcadl.estimators.loo_adl.held_out import CrossFitted, HeldOut, honest_scores
 from dcadl.estimators.loo_adl.images import Images, walked
@@ -42,7 +42,7 @@ from dcadl.solvers.loo_ridge import (
     solve_rows,
 )
 from dcadl.solvers.structure import Labels, bank
-from dcadl.solvers.walk import map_rows, walker
+from dcadl.solvers.walk import walker
 
 LEARNING_IMAGES, LEARNING_PLACES = 2_000, 300_000  # that atoms are learned from
 LEARNING_VALUES = 60_000_000  # of their windows, kept while they are learned
@@ -224,9 +224,17 @@ def judged_ridge(some: Subset, model: Model, atoms: Atoms, judges: np.ndarray | 
 
 def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
     """Features of images on the backend, one row each."""
-    (filters, t), grid = bank(model.transform, atoms, X), model.transform.grid
-    slices = loo_adl.feature_slices(X, model, len(atoms.t))
-    return map_rows(lambda rows: loo_adl.features(rows, model, filters, t), X, grid, slices)
+    (filters, t), m = bank(model.transform, atoms, X), len(atoms.t)
+    F = empty((X.shape[0], 2 * m * model.pyramid.n_cells), X)
+    slices = loo_adl.feature_slices(X, model, m)
+
+    def visit(part: slice) -> tuple[None, tuple[()]]:
+        F[part, :] = loo_adl.features(X[part, :], model, filters, t)
+        return None, ()
+
+    with walker(X, slices) as walk:
+        walk(visit, slices)
+    return F
 
 
 def last_ridge(
