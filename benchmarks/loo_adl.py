@@ -85,8 +85,9 @@ def fit_operations(model: Estimator, n: int) -> float:
     chosen = sum(_choice(grid, wanted, min(n, choice.CHOICE_IMAGES), C) for grid in wanted.grids)
     m, grid, pyramid = len(model.atoms_), model.grid_, Pyramid(model.grid_.counts, model.pool_)
     D = 2 * m * pyramid.n_cells
-    looks = NEAR + 2 * NEAR + 1  # under the first atoms, those of either half, and the last, whose λ is known
+    looks = NEAR + 2 * NEAR  # under the first atoms and those of either half; the last ridge is only solved
     ridges = 4 * (n * _features(model, grid, pyramid) + _gram(n, D)) + looks * _look(n, D, C)
+    ridges += _solve(n, D, C)
     halves = 2 * _learning(model, n // 2, n, model.max_iter // 2 + 1, searches=NEAR)
     whole = _learning(model, n, n, model.n_iter_ + 1, searches=0)  # with the λ of the halves
     return chosen + _first_atoms(grid.d, m) + ridges + halves + whole
@@ -129,10 +130,16 @@ def _gram(n: int, D: int) -> float:
 
 
 def _look(n: int, D: int, C: int) -> float:
-    """Left-out errors at one λ, solves in float64: the inverse root of n × n, or the inverse of D × D."""
+    """Left-out errors at one λ, in float64: factor and inverse diagonal of n × n, or the inverse of D × D."""
     if n <= D:
-        return 2 * (2 / 3 * n**3 + 4 * n**2 * C)
+        return 2 * (2 / 3 * n**3 + 2 * n**2 * C)
     return 2 * (D**3 + 2 * D**2 * C) + 2 * n * D * (D + C)
+
+
+def _solve(n: int, D: int, C: int) -> float:
+    """The regression at a λ that is known: a factor of the smaller matrix, in float64, and coefficients."""
+    side = min(n, D)
+    return 2 * (1 / 3 * side**3 + 2 * side**2 * C) + 2 * n * D * C
 
 
 def _first_atoms(d: int, m: int) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dgemm
 from threadpoolctl import ThreadpoolController
 
+from dcadl.arrays.freed_memory import keep_freed_memory
 from dcadl.arrays.libraries import cholesky_factor, import_cupy, import_torch, lapack
 
 __all__ = [
@@ -65,15 +65,7 @@ BLOCK = 64  # rows of a triangle that are cleared at once
 
 Array = Any  # an array of any library that follows the array API standard
 
-# glibc hands memory of large arrays back to the system when they are freed, and a page that comes back costs
-# more than the arithmetic on it: features of images took four times as long. Freeing one block just below its
-# limit raises the size up to which it keeps memory, to 62 MB in all. No page of the block is ever touched.
-# Threads have memory of their own, 64 MB a piece, and hand back each piece that is free, whatever that limit,
-# unless more than two of them are to be kept.
-np.empty(31 << 20, np.uint8)  # freed at once
-KEPT_BYTES, M_TOP_PAD = 128 << 20, -2
-if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
-    ctypes.CDLL(None).mallopt(M_TOP_PAD, KEPT_BYTES)
+keep_freed_memory()
 
 
 def check_backend(backend: str) -> None:
