@@ -1,13 +1,14 @@
 """
-Constants of LOO-ADL by training images alone: how many atoms and passes, on how many places structures are
-compared, and whether the best of them are compared again on more images.
+Constants of LOO-ADL by training images alone: how many atoms and passes, what atoms start from, on how many
+places structures are compared, and whether the best of them are compared again on more images.
 
     DCADL_DATA=… python benchmarks/loo_adl_constants.py [SET:IMAGES …] [--vary atoms] [--values 32,64]
 
 Takes the first training split of `dcadl bench` (MNIST: its training part), learns from so many of its images
 and asks for the classes of others of them, up to 4000. Test images are not asked. `--vary again --values
 400,1400` compares structures on 400 images alone and then again on 1400; `--vary passes` and `--vary places`
-say how long atoms are learned and on how many places of all images together structures are compared.
+say how long atoms are learned and on how many places of all images together structures are compared;
+`--vary first` says what atoms start from.
 """
 
 from __future__ import annotations
@@ -27,11 +28,20 @@ from sklearn.model_selection import train_test_split
 from dcadl import LOOADL
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.estimators.loo_adl import choice
+from dcadl.solvers import structure
+from loo_adl_variants import leading_directions, random_directions
 from machine import describe
 
 USUAL = ("digits:450", "extended_yaleb:608", "mnist:1000", "mnist:2000", "mnist:5000")
 MOST_ASKED = 4_000
-USUAL_VALUES = {"atoms": "32,64", "passes": "8,12", "places": "300000,1000000", "again": "400,1400"}
+USUAL_VALUES = {
+    "atoms": "32,64",
+    "passes": "8,12",
+    "places": "300000,1000000",
+    "again": "400,1400",
+    "first": "kmeans,pca,random",
+}
+FIRST = {"kmeans": structure.signless_kmeans, "pca": leading_directions, "random": random_directions}
 
 
 def main() -> None:
@@ -46,9 +56,10 @@ def main() -> None:
     options = parser.parse_args()
     console = Console(width=120)
     console.print(describe())
-    values = [int(value) for value in (options.values or USUAL_VALUES[options.vary]).split(",")]
+    given = (options.values or USUAL_VALUES[options.vary]).split(",")
+    values = [FIRST[value] if options.vary == "first" else int(value) for value in given]
     table = Table(title=f"Right of other training images, {options.seeds} draws; seconds of processor time")
-    for column in ("", *(f"{options.vary} {value}" for value in values)):
+    for column in ("", *(f"{options.vary} {value}" for value in given)):
         table.add_column(column, justify="right")
     try:
         for one in options.sets:
@@ -59,7 +70,7 @@ def main() -> None:
     console.print(table)
 
 
-def _row(name: str, n: int, kind: str, values: list[int], seeds: int) -> list[str]:
+def _row(name: str, n: int, kind: str, values: list[Any], seeds: int) -> list[str]:
     one = fold(load_dataset(name), 0)
     X, y = one.X_train, one.y_train
     found = np.zeros((len(values), seeds, 2))
@@ -68,12 +79,21 @@ def _row(name: str, n: int, kind: str, values: list[int], seeds: int) -> list[st
         ask = rest[:MOST_ASKED]
         for i, value in enumerate(values):
             found[i, seed] = _fitted(X[learn], y[learn], X[ask], y[ask], kind, value)
-            print(f"  {name}:{n} draw {seed}, {kind} {value}: {found[i, seed, 0]:.2%}", file=sys.stderr)
-    return [f"{100 * right:.2f} % {seconds:.1f} s" for right, seconds in found.mean(axis=1)]
+            what = getattr(value, "__name__", value)
+            print(f"  {name}:{n} draw {seed}, {kind} {what}: {found[i, seed, 0]:.2%}", file=sys.stderr)
+    return [_cell(own[:, 0], found[0, :, 0], own[:, 1].mean()) for own in found]
+
+
+def _cell(right: np.ndarray, first: np.ndarray, seconds: float) -> str:
+    """Mean share right, its difference to the first column with the standard error of that, and seconds."""
+    away = 100 * (right - first)
+    error = away.std(ddof=1) / len(away) ** 0.5 if len(away) > 1 else np.nan
+    difference = f" ({away.mean():+.2f} ± {error:.2f})" if away.any() else ""
+    return f"{100 * right.mean():.2f} %{difference} {seconds:.1f} s"
 
 
 def _fitted(
-    X: np.ndarray, y: np.ndarray, X_ask: np.ndarray, y_ask: np.ndarray, kind: str, value: int
+    X: np.ndarray, y: np.ndarray, X_ask: np.ndarray, y_ask: np.ndarray, kind: str, value: Any
 ) -> tuple[float, float]:
     """Share right, and seconds of the fit."""
     begin = process_time()
@@ -84,10 +104,12 @@ def _fitted(
     return model.score(X_ask, y_ask), process_time() - begin
 
 
-def _constants(kind: str, value: int, n: int) -> AbstractContextManager[Any]:
+def _constants(kind: str, value: Any, n: int) -> AbstractContextManager[Any]:
     """What is not a parameter, set for a while."""
     if kind == "places":
         return mock.patch.object(choice, "CHOICE_PLACES", value)
+    if kind == "first":
+        return mock.patch.object(structure, "signless_kmeans", value)
     if kind == "again":
         never = value <= choice.CHOICE_IMAGES
         return mock.patch.object(choice, "FINAL_IMAGES", n + 1 if never else value)

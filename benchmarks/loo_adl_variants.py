@@ -21,15 +21,16 @@ def _starting_from(atoms: Callable[..., np.ndarray]) -> Context:
     return lambda: mock.patch.object(structure, "signless_kmeans", atoms)
 
 
-def _random(U: np.ndarray, m: int, rng: np.random.RandomState) -> np.ndarray:
+def random_directions(U: np.ndarray, m: int, rng: np.random.RandomState) -> np.ndarray:
+    """Any directions."""
     Omega = rng.standard_normal((m, U.shape[1]))
     return Omega / np.linalg.norm(Omega, axis=1, keepdims=True)
 
 
-def _pca(U: np.ndarray, m: int, rng: np.random.RandomState) -> np.ndarray:
+def leading_directions(U: np.ndarray, m: int, rng: np.random.RandomState) -> np.ndarray:
     """Leading directions; where more are asked for than there are, random ones follow."""
     directions = np.linalg.svd(U, full_matrices=False)[2][:m]
-    return np.concatenate([directions, _random(U, m - len(directions), rng)])
+    return np.concatenate([directions, random_directions(U, m - len(directions), rng)])
 
 
 def _plain_loss(rows: Rows, lam: float, *blocks: Any) -> tuple[float, np.ndarray]:
@@ -66,7 +67,7 @@ def _variants() -> dict[str, tuple[Context, dict[str, Any]]]:
     found: dict[str, tuple[Context, dict[str, Any]]] = {"as it is": (nullcontext, {})}
     for m in (4, 8, 16, 64):
         found[f"{m} atoms, learned"] = (nullcontext, {"n_atoms": m})
-        for name, atoms in (("k-means", None), ("PCA", _pca), ("random", _random)):
+        for name, atoms in (("k-means", None), ("PCA", leading_directions), ("random", random_directions)):
             context: Context = nullcontext if atoms is None else _starting_from(atoms)
             found[f"{m} atoms, {name}"] = (context, {"n_atoms": m, "learn": False})
     found["16 atoms, learned without the guard"] = (_always_kept, {"n_atoms": 16})

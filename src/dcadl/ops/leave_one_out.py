@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 
 from dcadl.arrays import Array, SpdFactor, array_namespace, as_float64, batch_rows, zeros
 from dcadl.arrays.inverses import spd_inverse
-from dcadl.ops.ridge import TILE, Walk, add_to_diagonal, loss, mean_square, slices_of, squared_length
+from dcadl.ops.ridge import Walk, add_to_diagonal, loss, mean_square, slices_of, squared_length
 
+TILE = 416  # rows and columns of a Gram matrix that a thread makes at once
 Visit = Callable[..., tuple[Any, tuple[Any, ...]]]  # a block -> what it keeps, and its part of the sums
 
 

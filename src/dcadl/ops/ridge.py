@@ -28,7 +28,7 @@ from dcadl.arrays import (
 from dcadl.ops.floors import PRECONDITIONER_DAMPING, RIDGE_DAMPING
 
 FIRST, LEAST, MOST = -2.0, -5.0, 2.0  # decades of λ: where the search begins and what it stays within
-LOG_RANGE = (-7.0, 7.0)  # of the temperature's natural logarithm, beside the spread of the scores
+LOG_RANGE, LOG_STEP = (-7.0, 7.0), 1e-3  # of the temperature's natural logarithm, beside the scores' spread
 LEAST_EXPONENT = -700.0  # of what vanishes beside 1; below it exp takes 6 to 40 times as long
 
 BLOCK = 1024  # samples whose rows are looked at in float64 at once
@@ -321,7 +321,7 @@ def least_log_loss(
         sums = np.exp(room, out=room).sum(axis=1)
         return float(np.average(np.log(sums) - beta * own, weights=weight))
 
-    found = minimize_scalar(log_loss, bounds=LOG_RANGE, method="bounded")
+    found = minimize_scalar(log_loss, bounds=LOG_RANGE, method="bounded", options={"xatol": LOG_STEP})
     return spread * float(np.exp(found.x)), float(found.fun)
 
 

@@ -8,8 +8,18 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from dcadl.arrays import LARGE_SYSTEM, Array, array_namespace, as_float64, blas_threads_for
-from dcadl.ops.leave_one_out import Dual, Gram, Primal, Rows, coefficients, gram, left_out, solution
-from dcadl.ops.ridge import TILE, Each, loss, mean_square, search_lam, slices_of
+from dcadl.ops.leave_one_out import (
+    TILE,
+    Dual,
+    Gram,
+    Primal,
+    Rows,
+    coefficients,
+    gram,
+    left_out,
+    solution,
+)
+from dcadl.ops.ridge import Each, loss, mean_square, search_lam, slices_of
 from dcadl.ops.standardise import Groups, Standard, standard_from, standardise, standardised
 from dcadl.solvers.walk import walker
 
