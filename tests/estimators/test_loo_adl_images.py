@@ -94,3 +94,19 @@ def test_a_picture_of_one_row_is_a_signal(rng):
 
     assert model.patch_shape_[0] == 1 < model.patch_shape_[1]
     assert model.score(X, y) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:LOOADL learned nothing")
+def test_training_images_are_named_again_only_where_those_left_out_were_not(rng, monkeypatch):
+    """It is how a fit finds out that it learned nothing."""
+    named = []
+    predict = LOOADL.predict
+    monkeypatch.setattr(LOOADL, "predict", lambda self, X: named.append(len(X)) or predict(self, X))
+    y = np.arange(40) % 2
+    noise = rng.standard_normal((40, 6, 6))
+
+    LOOADL(n_atoms=2, max_iter=1, random_state=0).fit(noise + 3 * y[:, None, None] * noise[0], y)
+    assert named == []
+
+    LOOADL(n_atoms=2, max_iter=1, learn=False, random_state=0).fit(noise, rng.permutation(y))
+    assert named == [40]

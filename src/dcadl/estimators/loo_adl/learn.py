@@ -252,10 +252,10 @@ def last_ridge(
     judged = np.arange(n) if whole else images.order[LEARNING_IMAGES : LEARNING_IMAGES + JUDGED_IMAGES]
     some = subset(images, judged, n_classes, backend)
     F = features_of(some.X, model, atoms)
-    seen = images.order[: 0 if learned.result is None else LEARNING_IMAGES]
-    unseen = ~np.isin(judged, seen)
     if learned.honest is not None and learned.lam is not None:
         return solve_rows(F, some.Y, some.root, groups, learned.lam), learned.honest
+    seen = images.order[: 0 if learned.result is None else LEARNING_IMAGES]
+    unseen = ~np.isin(judged, seen)
     if whole:
         ridge, judged_by = fit_rows(F, some.Y, some.root, groups, loo_adl.as_like(unseen, some.root))
     else:
