@@ -23,7 +23,7 @@ from functools import reduce
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
-from dcadl.arrays import Array, SpdFactor, array_namespace, as_float64, batch_rows, zeros
+from dcadl.arrays import Array, SpdFactor, array_namespace, as_float64, batch_rows, empty
 from dcadl.arrays.inverses import spd_inverse
 from dcadl.ops.ridge import Walk, add_to_diagonal, loss, mean_square, slices_of, squared_length
 
@@ -83,19 +83,25 @@ def in_turn(visit: Visit, *columns: Iterable[Any]) -> tuple[Any, tuple[Any, ...]
 def gram(rows: Rows, walk: Walk = in_turn) -> Gram:
     """The Gram matrix of all samples, made in tiles."""
     F, dual = rows.F, uses_dual(rows)
-    A, side = (F, F.shape[0]) if dual else (F.T, F.shape[1])
-    K = zeros((side, side), as_float64(rows.v))
-
-    def tile(one: slice, other: slice) -> tuple[None, tuple[()]]:
-        product = as_float64(A[one, :] @ A[other, :].T)
-        K[one, other], K[other, one] = product, product.T
-        return None, ()
-
-    walk(tile, *zip(*combinations_with_replacement(slices_of(side, batch_rows(F, TILE)), 2)))
+    A = F if dual else F.T
+    K = symmetric(lambda i, j: A[i, :] @ A[j, :].T, A.shape[0], as_float64(rows.v), walk)
     K = centred(K, rows.v) if dual else K
     tau = mean_square(array_namespace(K).linalg.trace(K), rows.total)
     K /= tau
     return Gram(K, None if dual else as_float64(F.T @ rows.Y), tau)
+
+
+def symmetric(tile_of: Callable[[slice, slice], Array], side: int, like: Array, walk: Walk) -> Array:
+    """A matrix in the dtype of `like`, each tile made once and mirrored."""
+    xp, K = array_namespace(like), empty((side, side), like)
+
+    def visit(i: slice, j: slice) -> tuple[None, tuple[()]]:
+        tile = xp.astype(tile_of(i, j), K.dtype)
+        K[i, j], K[j, i] = tile, tile.T
+        return None, ()
+
+    walk(visit, *zip(*combinations_with_replacement(slices_of(side, batch_rows(like, TILE)), 2)))
+    return K
 
 
 def centred(K: Array, v: Array) -> Array:
@@ -174,34 +180,36 @@ def loss_and_gradient(
 ) -> tuple[float, Array]:
     """L and dL/dF, λ held and τ moving along: L does not change with the scale of F.
 
-    `slices` cut the samples into the blocks that `walk` goes over, in the primal form.
+    `slices` cut the samples into the blocks that `walk` goes over.
     """
-    if uses_dual(rows):
-        tau, e, dF = _dual(rows, lam)
-        return loss(e, rows.total), dF - _along(rows.F, dF, tau, rows.total) * rows.F
-    blocks = [rows.part(one) for one in slices]
-    value, parts = _primal(blocks, lam, walk)
+    value, parts = _dual(rows, lam, slices, walk) if uses_dual(rows) else _primal(rows, lam, slices, walk)
     return value, array_namespace(rows.F).concat(list(parts), axis=0) if len(parts) > 1 else parts[0]
 
 
-def _along(F: Array, dF: Array, tau: Array, total: float) -> Array:
-    """⟨F, dF⟩/‖F‖²: the part of dF along F, as a multiple of F; ‖F‖² = τ·Σs."""
-    xp = array_namespace(dF)
-    return xp.astype(xp.sum(xp.vecdot(F, dF), dtype=xp.float64) / (tau * total), F.dtype)
-
-
-def _dual(rows: Rows, lam: float) -> tuple[Array, Array, Array]:
-    """τ, residuals, and 2GF with G = (Z diag(w) Z − ½(a(ZB)ᵀ + (ZB)aᵀ))/τ."""
-    xp, F, v, shared = array_namespace(rows.F), rows.F, as_float64(rows.v), gram(rows)
+def _dual(rows: Rows, lam: float, slices: Sequence[slice], walk: Walk) -> tuple[float, Sequence[Array]]:
+    """L, and dL/dF of each block: of 2GF with G = (Z diag(w) Z − ½(a(ZB)ᵀ + (ZB)aᵀ))/τ."""
+    xp, F, v, shared = array_namespace(rows.F), rows.F, as_float64(rows.v), gram(rows, walk)
     Z = spd_inverse(add_to_diagonal(shared.K, lam)) - v[:, None] * (v / lam)
     a, z = Z @ as_float64(rows.Y), xp.linalg.diagonal(Z)
     e = a / z[:, None]
     B = (2 / rows.total) * e / z[:, None]
     w = (2 / rows.total) * xp.vecdot(e, e) / z
-    short = xp.astype(Z, F.dtype)
-    cross = xp.astype(a @ (Z @ B).T, F.dtype)
-    G = (short * xp.astype(w, F.dtype)) @ short - 0.5 * (cross + cross.T)
-    return shared.tau, e, (2 / xp.astype(shared.tau, F.dtype)) * (G @ F)
+    a, P, A = (xp.astype(x, F.dtype) for x in (a, Z @ B, Z))
+    A *= xp.astype(xp.sqrt(xp.clip(w, min=0.0)), F.dtype)  # Z diag(w) Z = AAᵀ; rounding may leave w below 0
+
+    def tile(i: slice, j: slice) -> Array:
+        return A[i, :] @ A[j, :].T - 0.5 * (a[i, :] @ P[j, :].T + P[i, :] @ a[j, :].T)
+
+    G = symmetric(tile, F.shape[0], F, walk)
+
+    def gradient(part: slice) -> tuple[Array, tuple[Array]]:
+        dF = G[part, :] @ F
+        dF *= 2 / xp.astype(shared.tau, F.dtype)
+        return dF, (xp.sum(xp.vecdot(F[part, :], dF), dtype=xp.float64),)
+
+    found, (rise,) = walk(gradient, slices)
+    along = xp.astype(rise / (shared.tau * rows.total), F.dtype)
+    return loss(e, rows.total), [dF - along * F[part, :] for part, dF in zip(slices, found)]
 
 
 class _Errors(NamedTuple):
@@ -212,9 +220,10 @@ class _Errors(NamedTuple):
     E: Array  # rows Wu − 2wSf: what dL/dF would be less, were W and S held
 
 
-def _primal(blocks: Sequence[Rows], lam: float, walk: Walk) -> tuple[float, Sequence[Array]]:
+def _primal(rows: Rows, lam: float, slices: Sequence[slice], walk: Walk) -> tuple[float, Sequence[Array]]:
     """L, and dL/dF of each block: FS·FᵀE − E − ρ·UᵀFS, E = UWᵀ − 2diag(w)FS, sums over all samples."""
-    xp, total, dtype = array_namespace(blocks[0].F), blocks[0].total, blocks[0].F.dtype
+    xp, total, dtype = array_namespace(rows.F), rows.total, rows.F.dtype
+    blocks = [rows.part(one) for one in slices]
     _, (K, FY) = walk(_gram_sums, blocks)
     tau = mean_square(xp.linalg.trace(K), total)
     S, W = (xp.astype(x, dtype) for x in primal_solution(Gram(K / tau, FY, tau), lam))

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcadl.arrays import (
+    LARGE_SYSTEM,
     Array,
     array_namespace,
     as_float64,
@@ -33,7 +34,7 @@ from dcadl.arrays import (
     fetch,
 )
 from dcadl.ops.codes import by_image
-from dcadl.ops.leave_one_out import Rows, loss_and_gradient
+from dcadl.ops.leave_one_out import Rows, in_turn, loss_and_gradient
 from dcadl.ops.maps import (
     WindowTransform,
     by_row,
@@ -232,8 +233,11 @@ def _loss_of_features(problem: Problem, F: Array) -> tuple[float, Array]:
     A, standard = standardised(F, share, groups_of(problem.model.pyramid, m))
     rows = Rows(A * root[:, None], problem.Y, root / total**0.5, total)
     slices = even_slices(F.shape[0], batch_rows(F, BLOCK_ROWS))
+    walk = (
+        in_turn if LARGE_SYSTEM <= F.shape[0] <= F.shape[1] else problem.walk
+    )  # BLAS shares that out itself
     with blas_threads_for(min(F.shape)):
-        value, gradient = loss_and_gradient(rows, problem.lam, slices, problem.walk)
+        value, gradient = loss_and_gradient(rows, problem.lam, slices, walk)
     return value, standardise_back(A, gradient * root[:, None], share, standard)
 
 
