@@ -78,7 +78,7 @@ def judge_rows(F: Array, Y: Array, root: Array, groups: Groups, judges: Array | 
 def fit_rows(
     F: Array, Y: Array, root: Array, groups: Groups, judges: Array | None = None
 ) -> tuple[RidgeFit, Judged]:
-    """The classifier beside that."""
+    """The classifier at the λ of least error, and what leave-one-out says of it."""
     posed = _posed(F, Y, root, groups)
     with blas_threads_for(min(F.shape)):
         return _fit(posed, judges)
