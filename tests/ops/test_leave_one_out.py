@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from dcadl.arrays import fetch
+from dcadl.ops import leave_one_out
 from dcadl.ops.leave_one_out import Rows, coefficients, gram, left_out, loss_and_gradient, uses_dual
 from dcadl.ops.ridge import loss
-from dcadl.solvers.walk import SerialWalk, even_slices
+from dcadl.solvers.walk import SerialWalk, even_slices, threads
 from finite_differences import rise_of
 
 SHAPES = pytest.mark.parametrize("shape", [(12, 30), (30, 12)], ids=["dual", "primal"])
@@ -99,6 +101,19 @@ def test_blocks_of_samples_give_what_all_of_them_give(xp, rng, shape):
     whole_L, whole_dF = loss_and_gradient(rows, LAM)
     assert pytest.approx(whole_L, rel=1e-12) == L
     np.testing.assert_allclose(fetch(dF), fetch(whole_dF), atol=1e-12)
+
+
+@SHAPES
+def test_neither_tiles_nor_threads_make_a_difference(rng, monkeypatch, shape):
+    rows = make_rows(np, *problem(rng, shape))
+    whole_L, whole_dF = loss_and_gradient(rows, LAM)
+    monkeypatch.setattr(leave_one_out, "TILE", 7)
+
+    with threadpool_limits(2, user_api="blas"), threads(4) as walk:
+        L, dF = loss_and_gradient(rows, LAM, even_slices(shape[0], 5), walk)
+
+    assert pytest.approx(whole_L, rel=1e-12) == L
+    np.testing.assert_allclose(dF, whole_dF, atol=1e-12)
 
 
 @SHAPES

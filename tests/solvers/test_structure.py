@@ -1,4 +1,4 @@
-"""Structures of LOO-ADL: first atoms without all windows in memory."""
+"""Structures of LOO-ADL: compared side by side as one by one; first atoms without all windows in memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,26 @@ import tracemalloc
 import numpy as np
 
 from dcadl.ops.patches import patch_grid
-from dcadl.solvers.structure import first_look
+from dcadl.solvers.structure import Compared, Labels, compare, first_look
+
+
+def test_sizes_compared_side_by_side_are_judged_as_one_by_one(rng):
+    y = np.arange(30) % 3
+    X = (rng.standard_normal((30, 100)) + 2 * rng.standard_normal((3, 100))[y]).astype(np.float32)
+    Y = np.eye(3, dtype=np.float32)[y]
+    labels = Labels(Y - Y.mean(axis=0), Y.mean(axis=0), np.ones(30, np.float32))
+    sizes = [
+        Compared(patch_grid((10, 10), side, 1), hows, ((1, 2), (2, 4)))
+        for side, hows in ((3, ("whitened", "centred", None)), (5, ("whitened", "whitened-once")))
+    ]
+
+    together = compare(X, labels, sizes, 4, np.random.RandomState(0))
+
+    one_rng = np.random.RandomState(0)
+    apart = [found for one in sizes for found in compare(X, labels, [one], 4, one_rng)]
+    assert [found[:3] for found in together] == [found[:3] for found in apart]
+    assert len(together) == 10
+    np.testing.assert_allclose([one.loss for one in together], [one.loss for one in apart], rtol=1e-6)
 
 
 def test_first_atoms_are_made_without_all_windows_in_memory():
