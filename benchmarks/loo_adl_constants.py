@@ -57,7 +57,10 @@ def main() -> None:
     console = Console(width=120)
     console.print(describe())
     given = (options.values or USUAL_VALUES[options.vary]).split(",")
-    values = [FIRST[value] if options.vary == "first" else int(value) for value in given]
+    try:
+        values = [FIRST[value] if options.vary == "first" else int(value) for value in given]
+    except (KeyError, ValueError):
+        parser.error(f"--values must be like {USUAL_VALUES[options.vary]}; got {options.values}")
     table = Table(title=f"Right of other training images, {options.seeds} draws; seconds of processor time")
     for column in ("", *(f"{options.vary} {value}" for value in given)):
         table.add_column(column, justify="right")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class PassBar:
     """scikit-learn callback: one step of a Rich bar for each pass of a fit, and words for what comes first.
 
-    A method that chooses a structure tells of its passes when that is done, and of the first one when it
-    has judged what learning is worth.
+    A method that chooses a structure tells of its passes when that is done, and of the first one when each
+    half of the images has judged the other's filters.
     """
 
     def __init__(self, bar: Progress, task: TaskID) -> None:

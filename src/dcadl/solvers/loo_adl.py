@@ -233,9 +233,8 @@ def _loss_of_features(problem: Problem, F: Array) -> tuple[float, Array]:
     A, standard = standardised(F, share, groups_of(problem.model.pyramid, m))
     rows = Rows(A * root[:, None], problem.Y, root / total**0.5, total)
     slices = even_slices(F.shape[0], batch_rows(F, BLOCK_ROWS))
-    walk = (
-        in_turn if LARGE_SYSTEM <= F.shape[0] <= F.shape[1] else problem.walk
-    )  # BLAS shares that out itself
+    shared_by_blas = LARGE_SYSTEM <= F.shape[0] <= F.shape[1]  # its threads and ours would be too many
+    walk = in_turn if shared_by_blas else problem.walk
     with blas_threads_for(min(F.shape)):
         value, gradient = loss_and_gradient(rows, problem.lam, slices, walk)
     return value, standardise_back(A, gradient * root[:, None], share, standard)
