@@ -109,7 +109,7 @@ def test_compiled_code_gives_what_the_model_gives(executable, name, form):
     for X in batches:
         best, scores = answers(executable, CASES.index((name, form)), X)
         np.testing.assert_array_equal(model.classes_[best], model.predict(X))
-        np.testing.assert_allclose(centred(scores), class_scores(model, X), atol=1e-4)
+        np.testing.assert_allclose(centred(scores), class_scores(model, X), rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("which", range(len(INT8)), ids=["-".join(names) for names in INT8])

@@ -22,7 +22,7 @@ def test_the_operations_give_what_the_model_gives(name, form):
     for X in batches:
         answer = run(program, X)
         np.testing.assert_array_equal(answer.labels, model.predict(X))
-        np.testing.assert_allclose(centred(answer.scores), class_scores(model, X), atol=1e-4)
+        np.testing.assert_allclose(centred(answer.scores), class_scores(model, X), rtol=1e-5, atol=1e-4)
 
 
 @EVERY_CASE

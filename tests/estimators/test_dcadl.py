@@ -19,8 +19,8 @@ from sklearn.preprocessing import MinMaxScaler
 
 import dcadl
 from dcadl import DCADL
+from dcadl.ops.closed_form import ridge
 from dcadl.ops.patches import patch_table, unit_rows
-from dcadl.ops.ridge import ridge
 from dcadl.solvers import code_ridge
 
 FAST = {"n_atoms": 8, "patch_shape": 4, "stride": 2, "max_iter": 4, "tol": 0, "random_state": 0}

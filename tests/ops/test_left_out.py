@@ -8,8 +8,9 @@ import pytest
 from dcadl.arrays import fetch
 from dcadl.ops import likely_lam as likely
 from dcadl.ops import ridge as module
+from dcadl.ops.closed_form import ridge
 from dcadl.ops.likely_lam import likely_lam
-from dcadl.ops.ridge import Samples, best_lam, features_times, ridge, solve, system_of
+from dcadl.ops.ridge import Samples, best_lam, features_times, solve, system_of
 from dcadl.solvers.walk import SerialWalk, threads
 
 WALK = SerialWalk()

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
+from dcadl.ops.closed_form import ridge
 from dcadl.ops.ridge import (
     ConjugateGradient,
     from_contrasts,
     kronecker_preconditioner,
-    ridge,
     search_lam,
     to_contrasts,
 )

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from dcadl.estimators.loo_adl.held_out import share_shift
 from dcadl.estimators.probabilities import softmax
 from dcadl.ops.ridge import best_temperature, least_log_loss
 
@@ -60,24 +59,28 @@ def test_the_least_log_loss_is_that_of_the_best_temperature_whatever_the_scale(s
     found, numbers = scores
     temperature, loss = least_log_loss(found, numbers)
 
-    own = softmax(found, temperature)[np.arange(len(numbers)), numbers]
-    assert loss == pytest.approx(-np.log(own).mean(), rel=1e-6)
+    places = np.arange(len(numbers)), numbers
+    chances = softmax(found, temperature)
+    own, doubt = chances[places], 1 / (len(numbers) + 2)
+    chances[places] = 0
+    assert loss == pytest.approx(
+        -np.mean((1 - doubt) * np.log(own) + doubt * np.log(chances.max(axis=1))), rel=1e-6
+    )
     assert least_log_loss(1e-3 * found + 5, numbers)[1] == pytest.approx(loss, rel=1e-6)
 
 
-def test_equal_shares_shift_nothing(scores):
-    found, _ = scores
-    numbers = np.arange(len(found)) % 4
-    assert not share_shift(found, numbers, np.full(len(found), 0.3)).any()
+@pytest.mark.parametrize("n", [10, 200])
+def test_that_none_was_wrong_does_not_mean_that_none_will_be(rng, n):
+    """The rule of succession: one of n + 2."""
+    numbers = np.arange(n) % 2
+    scores = np.eye(2)[numbers] * (1 + 0.1 * rng.random((n, 1)))
+    chances = softmax(scores, best_temperature(scores, numbers))
+    assert chances.min(axis=1).mean() == pytest.approx(1 / (n + 2), rel=0.01)
 
 
-def test_scores_of_rare_classes_that_were_shrunk_are_raised(rng):
-    numbers = np.repeat([0, 1, 2], [500, 500, 20])
-    chances = 3 * np.eye(3)[numbers] + rng.standard_normal((1020, 3))
-    low = chances - [0.0, 0.0, 2.0]
-    weight = np.ones(1020)
-
-    shift = share_shift(low, numbers, weight)
-
-    assert shift[2] > shift[0] == shift[1]
-    assert least_log_loss(low + shift, numbers, weight)[1] < least_log_loss(low, numbers, weight)[1]
+def test_scores_that_say_the_opposite_are_worth_nothing(scores):
+    found, numbers = scores
+    temperature, loss = least_log_loss(-found, numbers)
+    chances = softmax(-found, temperature)
+    np.testing.assert_allclose(chances, 0.25, atol=0.01)
+    assert loss == pytest.approx(np.log(4), rel=1e-3)

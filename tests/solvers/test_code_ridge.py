@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
+from dcadl.ops.closed_form import ridge
 from dcadl.ops.patches import unit_rows
-from dcadl.ops.ridge import ridge
 from dcadl.solvers import code_ridge as module
 from dcadl.solvers import descent, ridge_steps
 from dcadl.solvers.code_ridge import code_ridge, leave_one_out_error

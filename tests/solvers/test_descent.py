@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dcadl.arrays import fetch
+from dcadl.ops.closed_form import ridge
 from dcadl.ops.patches import unit_rows
-from dcadl.ops.ridge import ridge
 from dcadl.solvers import descent
 from dcadl.solvers.walk import Chunk, SerialWalk, threads
 

@@ -70,3 +70,8 @@ RESIDUAL = 1e-6
 
 # Share of the largest eigenvalue below which a direction of a few long patches is rounding, and left out.
 SPAN_FLOOR = 1e-10
+
+# Deviation of left-out scores below which they do not tell classes apart, in units of 1/n: to leave one of n
+# images out moves its scores by about one unit, away from its own class. With 0, of a hundred pictures of
+# noise of ten classes 23 % seem to be named rightly, with 3 and more 11 %.
+LEFT_OUT_FLOOR = 10

@@ -10,27 +10,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq
 
 from dcadl.arrays import (
     LARGE_SYSTEM,
     Array,
     SpdFactor,
     array_namespace,
-    as_float64,
     batch_rows,
     device_of,
     inverse_factor,
-    spd_solver,
     tiny,
     zeros,
 )
 from dcadl.ops.floors import PRECONDITIONER_DAMPING, RIDGE_DAMPING
 
 FIRST, LEAST, MOST = -2.0, -5.0, 2.0  # decades of λ: where the search begins and what it stays within
+
 LOG_RANGE, LOG_STEP = (-7.0, 7.0), 1e-3  # of the temperature's natural logarithm, beside the scores' spread
 LEAST_EXPONENT = -700.0  # of what vanishes beside 1; below it exp takes 6 to 40 times as long
-
 BLOCK = 1024  # samples whose rows are looked at in float64 at once
 TILE, INNER = 256, 4096  # rows and columns of a product that a thread makes at once, and terms of its sums
 ALL = slice(None)
@@ -38,18 +36,6 @@ THREADS_FROM = 300  # side of systems that are looked at in threads
 Walk = Callable[..., tuple[Any, tuple[Any, ...]]]  # a function, columns of arguments -> all kept, the sums
 Product = Callable[[Array], Array]  # a positive definite matrix times an array
 Each = Callable[..., Iterable[float]]  # maps a function over several λ
-
-
-def ridge(A: Array, T: Array, lam: float, weight: Array | None = None) -> Array:
-    """argmin_B ½‖√s(T − AB)‖² + ½λ‖B‖², solved in float64: primal if A is tall, dual if it is wide."""
-    xp = array_namespace(A)
-    dtype, A, T = A.dtype, as_float64(A), as_float64(T)
-    if weight is not None:
-        root = xp.sqrt(as_float64(weight))[:, None]
-        A, T = A * root, T * root
-    if A.shape[0] < A.shape[1]:
-        return xp.astype(A.T @ spd_solver(add_to_diagonal(A @ A.T, lam))(T), dtype)
-    return xp.astype(spd_solver(add_to_diagonal(A.T @ A, lam))(A.T @ T), dtype)
 
 
 def add_to_diagonal(G: Array, value: float | Array) -> Array:
@@ -308,21 +294,35 @@ def best_temperature(scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray
 def least_log_loss(
     scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray | None = None
 ) -> tuple[float, float]:
-    """That temperature, and the log loss at it: how well scores tell classes apart, whatever their scale."""
+    """That temperature, and the log loss at it: how well scores tell classes apart, whatever their scale.
+
+    That none of n images is named wrongly does not mean that none will be: by a share of 1/(n + 2) each one
+    counts as one of its second best class (Laplace's rule of succession).
+    """
     scores = scores.astype(np.float64) - scores.max(axis=1, keepdims=True)
-    away = scores - scores.mean(axis=1, keepdims=True)
-    spread = float(np.sqrt(np.mean(away**2))) or 1.0
-    scores = scores / spread
-    own, room = scores[np.arange(len(scores)), numbers], np.empty_like(scores)
+    spread = float(np.sqrt(np.mean((scores - scores.mean(axis=1, keepdims=True)) ** 2))) or 1.0
+    scores /= spread
+    others, places = scores.copy(), (np.arange(len(scores)), numbers)
+    others[places] = -np.inf
+    doubt = 1 / ((len(scores) if weight is None else float(weight.sum())) + 2)
+    label = (1 - doubt) * scores[places] + doubt * others.max(axis=1)
+    average, room = float(np.average(label, weights=weight)), np.empty_like(scores)
 
-    def log_loss(log_temperature: float) -> float:
-        beta = np.exp(-log_temperature)
+    def sums(beta: float) -> np.ndarray:
+        """Σ exp(β·score) of each image; the terms are in `room`."""
         np.maximum(np.multiply(scores, beta, out=room), LEAST_EXPONENT, out=room)  # 0 at most
-        sums = np.exp(room, out=room).sum(axis=1)
-        return float(np.average(np.log(sums) - beta * own, weights=weight))
+        return np.exp(room, out=room).sum(axis=1)
 
-    found = minimize_scalar(log_loss, bounds=LOG_RANGE, method="bounded", options={"xatol": LOG_STEP})
-    return spread * float(np.exp(found.x)), float(found.fun)
+    def derivative(log_temperature: float) -> float:
+        """dL/dβ, which rises with β, so falls with the temperature."""
+        total = sums(np.exp(-log_temperature))
+        return float(np.average(np.einsum("ij,ij->i", room, scores) / total, weights=weight)) - average
+
+    ends = [derivative(end) for end in LOG_RANGE]
+    inside = ends[0] > 0 > ends[1]
+    log_temperature = brentq(derivative, *LOG_RANGE, xtol=LOG_STEP) if inside else LOG_RANGE[ends[0] > 0]
+    beta = float(np.exp(-log_temperature))
+    return spread / beta, float(np.average(np.log(sums(beta)), weights=weight)) - beta * average
 
 
 # --- labels by contrasts -----------------------------------------------------------------------------

@@ -18,11 +18,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, device_of
+from dcadl.ops.closed_form import ridge
 from dcadl.ops.codes import squared_norm
 from dcadl.ops.floors import DEAD_ATOM
 from dcadl.ops.patches import row_norms, unit_rows
 from dcadl.ops.rank import rank, with_full_rank
-from dcadl.ops.ridge import ridge
 
 
 class Problem(NamedTuple):

@@ -28,11 +28,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, batch_rows
+from dcadl.ops.closed_form import ridge
 from dcadl.ops.codes import squared_norm
 from dcadl.ops.ksvd import refit_atoms, replace_atoms
 from dcadl.ops.omp import batch_omp, dense_codes
 from dcadl.ops.patches import row_norms, unit_rows
-from dcadl.ops.ridge import ridge
 from dcadl.solvers.walk import SerialWalk, Walk, walker
 
 SAMPLES_PER_VISIT = 128  # that one thread codes at a time

@@ -18,8 +18,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64, spd_solver
+from dcadl.ops.closed_form import ridge
 from dcadl.ops.codes import as_codes, by_image, by_patch, clip_rows, respond, soft_threshold, squared_norm
-from dcadl.ops.ridge import add_to_diagonal, ridge
+from dcadl.ops.ridge import add_to_diagonal
 
 
 class Problem(NamedTuple):

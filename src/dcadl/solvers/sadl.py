@@ -24,9 +24,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dcadl.arrays import Array, array_namespace, as_float64, device_of, spd_solver, tiny
+from dcadl.ops.closed_form import ridge
 from dcadl.ops.codes import ball_atoms, soft_threshold, squared_norm
 from dcadl.ops.floors import SMOOTHNESS_SLACK
-from dcadl.ops.ridge import add_to_diagonal, ridge
+from dcadl.ops.ridge import add_to_diagonal
 
 CODE_STEPS = 3  # proximal-gradient steps on the codes in a pass
 MU = 1.5e8  # μ‖Y1‖₂, the authors' constant

@@ -29,7 +29,6 @@ from dcadl.locks import locked
 from dcadl.ops.maps import WindowTransform
 from dcadl.ops.patches import Grid, atom_shape, patch_grid
 from dcadl.ops.pool import Pyramid
-from dcadl.ops.ridge import best_temperature
 from dcadl.solvers import loo_adl
 from dcadl.solvers.budget import memory_bytes
 from dcadl.solvers.loo_adl import Atoms, Model
@@ -63,11 +62,10 @@ class LOOADL(CodingClassifier):
     pool : tuple of int or "auto", default="auto"
         Sides of the grids that responses are averaged over, such as (1, 2, 4).
     learn : bool, default=True
-        False keeps the first atoms, directions that many windows share: the control that says what
-        learning is worth.
+        False keeps the first atoms, directions that many windows share: the control of learning.
     image_shape : tuple or None, default=None
         (H, W), (H, W, channels) or (length,), to fold samples that come as rows. Rows without it are
-        plain vectors, in which neighbours mean nothing: one patch of all values.
+        plain vectors: one patch of all values.
     max_iter : int, default=8
         Most passes of learning. More lower the error further, but hardly help on new images.
     tol : float, default=1e-3
@@ -88,7 +86,7 @@ class LOOADL(CodingClassifier):
         The filters as they act on pixels, whitening composed in.
     thresholds_ : ndarray (n_atoms,)
     coef_ : ndarray (n_classes, 2 * n_atoms * n_cells)
-        Columns ordered by sign, atom, cell.
+        The ridge regression and the discriminants of its scores in one; columns by sign, atom, cell.
     intercept_ : ndarray (n_classes,)
     classes_ : ndarray (n_classes,)
     candidates_ : list of dict
@@ -178,7 +176,7 @@ class LOOADL(CodingClassifier):
 
     @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> LOOADL:
-        """Choose a structure, learn atoms, and solve the ridge regression.
+        """Choose a structure, learn atoms, and fit the classifier.
 
         Parameters
         ----------
@@ -215,7 +213,7 @@ class LOOADL(CodingClassifier):
             ridge, honest = learning.last_ridge(images, C, self.backend, model, learned, limit)
             target.classes_, target.image_shape_ = classes, images.shape
             target.reduction_, target._compared = images.factor, tuple(map(tuple, found))
-            target._keep(model, learned, ridge, honest._replace(weight=images.unit * honest.weight))
+            target._keep(model, learned, ridge, honest, images.unit)
 
         learned, report = learning.Learned(first), FitReport(self, self.max_iter, *given)
         if self.learn and learning.worth_learning(images, model):
@@ -255,25 +253,27 @@ class LOOADL(CodingClassifier):
             images.working_shape, self.patch_shape, self.stride, self.normalize, self.pool, vector
         )
 
-    def _keep(self, model: Model, learned: learning.Learned, ridge: RidgeFit, held_out: HeldOut) -> None:
+    def _keep(
+        self, model: Model, learned: learning.Learned, ridge: RidgeFit, honest: HeldOut, unit: float
+    ) -> None:
         """Fitted attributes, all but those of the data."""
         transform, result = model.transform, learned.result
         self.n_atoms_, self.normalize_ = len(learned.atoms.t), self._compared[0][1]
-        dtype = fetch(transform.whitener).dtype
-        filters = learned.atoms.Omega @ fetch(transform.whitener)
+        whitener = fetch(transform.whitener)
+        dtype, filters = whitener.dtype, learned.atoms.Omega @ whitener
         self.patch_shape_, self.stride_ = transform.grid.patch, transform.grid.stride
         self.pool_ = model.pyramid.levels
         self.atoms_ = fitted_array(filters, dtype).reshape(-1, *self._atom_shape())
         self.thresholds_ = fitted_array(learned.atoms.t, dtype)
-        held_out, shift = held_out.shifted()
-        self.coef_ = fitted_array(ridge.W, dtype)
-        self.intercept_ = fitted_array(fetch(ridge.b) + shift, dtype)
+        held_out, linear = honest.discriminated()
+        self.coef_ = fitted_array(linear.A @ fetch(ridge.W), dtype)
+        self.intercept_ = fitted_array(linear.A @ fetch(ridge.b) + linear.b, dtype)
         self.lam_, self.learned_ = ridge.lam, result is not None
         self.objective_ = np.asarray(result.state.trace if result else ())
         self.n_iter_ = result.n_iter if result else 1
-        self.temperature_ = best_temperature(held_out.scores, held_out.numbers, held_out.weight)
+        self.temperature_ = 1.0  # these are log odds
         self.expected_accuracy_, self.n_judged_ = held_out.accuracy, len(held_out.numbers)
-        self.confusion_ = held_out.confusion
+        self.confusion_ = unit * held_out.confusion
         self._usual = transform.typical_length
         again = transform.whitener if transform.typical_length else np.empty((0, 0))
         self._whitener = fitted_array(again, dtype)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from dcadl.arrays import Array, fetch
 from dcadl.estimators.loo_adl.images import Images
-from dcadl.ops.ridge import least_log_loss
+from dcadl.ops.discriminant import Discriminant, discriminant
+from dcadl.ops.ridge import best_temperature
 
-TIE = 1e-6  # of scores that lie between 0 and 1: rounding of features in float32
+TIE = 1e-6  # of scores, beside their range where that is above 1: rounding of features in float32
+LEAST_TEMPERATURE = 0.1  # of log odds: blank images, whose scores differ by rounding, are not told apart
 
 
 class HeldOut(NamedTuple):
@@ -39,14 +40,21 @@ class HeldOut(NamedTuple):
         Where scores are equal but for rounding, each of their classes is named in part: rounding would name
         the right one of two blank images always, or never.
         """
-        best = self.scores >= self.scores.max(axis=1, keepdims=True) - TIE
+        alike = TIE * max(1.0, float(np.ptp(self.scores)))
+        best = self.scores >= self.scores.max(axis=1, keepdims=True) - alike
         named = best / best.sum(axis=1, keepdims=True)
         return (np.eye(self.scores.shape[1])[self.numbers] * self.weight[:, None]).T @ named
 
-    def shifted(self) -> tuple[HeldOut, np.ndarray]:
-        """With what makes up for unequal shares of classes added to the scores, and that."""
-        shift = share_shift(self.scores, self.numbers, self.weight)
-        return self._replace(scores=self.scores + shift), shift
+    def discriminated(self) -> tuple[HeldOut, Discriminant]:
+        """Log odds of the classes instead of scores, each image's by others; and what gives them.
+
+        The only image of a class cannot be right: without it nothing was known of its class.
+        """
+        linear, found = discriminant(self.scores, self.numbers, self.weight)
+        alone = np.flatnonzero(np.bincount(self.numbers)[self.numbers] == 1)
+        found[alone, self.numbers[alone]] = found[alone].min(axis=1) - 1.0
+        temperature = max(best_temperature(found, self.numbers, self.weight), LEAST_TEMPERATURE)
+        return self._replace(scores=found / temperature), Discriminant(*(x / temperature for x in linear))
 
 
 class CrossFitted(NamedTuple):
@@ -72,25 +80,6 @@ def honest_scores(
     shares = np.bincount(images.numbers, weights=images.weight, minlength=C) / images.weight.sum()
     alone = np.bincount(images.numbers, minlength=C)[numbers] == 1
     rest = np.where(alone, np.inf, total - weight)
-    return HeldOut(found + (weight / rest)[:, None] * (np.eye(C)[numbers] - shares), numbers, weight)
-
-
-def share_shift(scores: np.ndarray, numbers: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """What to add to the scores of each class, a multiple of the logarithm of its share, for least log loss.
-
-    Ridge regression shrinks the scores of a class the more, the fewer images it has. Where all classes have
-    the same share nothing is added.
-    """
-    C = scores.shape[1]
-    shares = np.bincount(numbers, weights=weight, minlength=C)
-    present = shares > 0
-    logs = np.log(np.where(present, shares, shares.max()) / shares.max())
-    if np.allclose(logs, 0.0):
-        return np.zeros(C)
-
-    def loss(gain: float) -> float:
-        return least_log_loss(scores + gain * logs, numbers, weight)[1]
-
-    most = float(scores.std()) / float(np.ptp(logs))
-    gain = minimize_scalar(loss, bounds=(-most, most), method="bounded", options={"xatol": most / 50}).x
-    return gain * logs if loss(gain) < loss(0.0) else np.zeros(C)
+    scores = found + (weight / rest)[:, None] * (np.eye(C)[numbers] - shares)
+    order = np.lexsort((images.rank[positions], numbers))  # whatever order they came in
+    return HeldOut(scores[order], numbers[order], weight[order])
