@@ -1,6 +1,7 @@
 """
 Constants of LOO-ADL by training images alone: how many atoms and passes, what atoms start from, on how many
-places structures are compared, and whether the best of them are compared again on more images.
+places structures are compared, whether the best of them are compared again on more images, and what names an
+image.
 
     DCADL_DATA=… python benchmarks/loo_adl_constants.py [SET:IMAGES …] [--vary atoms] [--values 32,64]
 
@@ -8,7 +9,8 @@ Takes the first training split of `dcadl bench` (MNIST: its training part), lear
 and asks for the classes of others of them, up to 4000. Test images are not asked. `--vary again --values
 400,1400` compares structures on 400 images alone and then again on 1400; `--vary passes` and `--vary places`
 say how long atoms are learned and on how many places of all images together structures are compared;
-`--vary first` says what atoms start from.
+`--vary first` says what atoms start from, `--vary named` whether the largest score of the ridge regression
+names an image, or discriminants of the scores.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from dcadl import LOOADL
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.estimators.loo_adl import choice
 from dcadl.solvers import structure
-from loo_adl_variants import leading_directions, random_directions
+from loo_adl_variants import by_largest_score, leading_directions, random_directions
 from machine import describe
 
 USUAL = ("digits:450", "extended_yaleb:608", "mnist:1000", "mnist:2000", "mnist:5000")
@@ -40,8 +42,11 @@ USUAL_VALUES = {
     "places": "300000,1000000",
     "again": "400,1400",
     "first": "kmeans,pca,random",
+    "named": "largest,discriminant",
 }
 FIRST = {"kmeans": structure.signless_kmeans, "pca": leading_directions, "random": random_directions}
+NAMED = {"largest": by_largest_score, "discriminant": nullcontext}
+WORDS: dict[str, dict[str, Any]] = {"first": FIRST, "named": NAMED}  # values that are no numbers
 
 
 def main() -> None:
@@ -58,7 +63,7 @@ def main() -> None:
     console.print(describe())
     given = (options.values or USUAL_VALUES[options.vary]).split(",")
     try:
-        values = [FIRST[value] if options.vary == "first" else int(value) for value in given]
+        values = [WORDS[options.vary][value] if options.vary in WORDS else int(value) for value in given]
     except (KeyError, ValueError):
         parser.error(f"--values must be like {USUAL_VALUES[options.vary]}; got {options.values}")
     table = Table(title=f"Right of other training images, {options.seeds} draws; seconds of processor time")
@@ -113,6 +118,8 @@ def _constants(kind: str, value: Any, n: int) -> AbstractContextManager[Any]:
         return mock.patch.object(choice, "CHOICE_PLACES", value)
     if kind == "first":
         return mock.patch.object(structure, "signless_kmeans", value)
+    if kind == "named":
+        return value()
     if kind == "again":
         never = value <= choice.CHOICE_IMAGES
         return mock.patch.object(choice, "FINAL_IMAGES", n + 1 if never else value)

@@ -5,6 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from dcadl import LOOADL
+from dcadl.estimators.loo_adl import structures
 from dcadl.estimators.loo_adl.held_out import honest_scores
 from dcadl.estimators.loo_adl.images import Images
 from dcadl.estimators.loo_adl.learn import atoms_within, features_need
@@ -14,11 +15,31 @@ from dcadl.solvers import structure
 
 @pytest.mark.parametrize("cells", [1, 21, 84, 500])
 def test_very_many_images_have_more_atoms_as_far_as_their_features_can_be_solved(cells):
-    few, some, many = (usual_atoms(n, cells) for n in (500, 1_500, 5_000))
+    some, many = (usual_atoms(n, cells) for n in (1_500, 5_000))
+    fewest = usual_atoms(1_500, cells, right=1.0)
 
-    assert few > some
-    assert many >= some
-    assert many == some or 2 * many * cells <= MOST_FEATURES
+    assert many >= fewest
+    assert many == fewest or 2 * many * cells <= MOST_FEATURES
+    assert many > some or 4 * some * cells > MOST_FEATURES
+
+
+@pytest.mark.parametrize("right", [0.5, 0.999])
+def test_where_nearly_all_is_right_many_images_have_fewer_atoms(right):
+    few, some = (usual_atoms(n, 84, right) for n in (500, 1_500))
+
+    assert (some < few) == (right > 0.99)
+
+
+def test_atoms_go_by_the_share_that_is_right_before_they_are_learned(rng, monkeypatch):
+    monkeypatch.setattr(structures, "FEW_IMAGES", 100)
+    easy = np.zeros((120, 8, 8))
+    easy[1::2, :4] = 1.0
+    easy += 0.01 * rng.standard_normal(easy.shape)
+    hard = rng.standard_normal((120, 8, 8))
+
+    atoms = [LOOADL(random_state=0, learn=False).fit(X, np.arange(120) % 2).n_atoms_ for X in (easy, hard)]
+
+    assert atoms == [structures.FEWEST_ATOMS, structures.ATOMS]
 
 
 @pytest.mark.parametrize("cells", [1, 21, 84])

@@ -64,6 +64,23 @@ def test_drawn_to_the_labels_altogether_the_largest_score_wins(rng, one_way):
     assert np.mean(held_out.argmax(axis=1) == scores.argmax(axis=1)) > 0.95  # folds know other shares
 
 
+def test_the_largest_score_stays_where_scores_say_no_more(rng):
+    alike = []
+    for classes in (2, 5, 10) * 4:
+        numbers = np.arange(10 * classes) % classes
+        scores = np.eye(classes)[numbers] + 0.7 * rng.standard_normal((len(numbers), classes))
+        found, _ = discriminant(scores, numbers, np.ones(len(numbers)))
+        alike.append(np.mean(found(scores).argmax(axis=1) == scores.argmax(axis=1)))
+    assert np.mean(alike) > 0.9
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(0.05, 0), (0.5, 1)])
+def test_a_gain_within_its_standard_error_is_no_gain(rng, gain, expected):
+    first = rng.random(100)
+    other = first - gain + 0.1 * np.resize([-10.0, 10.0], 100)  # of standard error 0.1
+    assert module._least([first, other, first + 1], np.ones(100)) == expected
+
+
 def test_a_class_between_two_others_is_named(rng):
     scores, numbers = on_a_line(rng)
     assert np.mean(scores.argmax(axis=1) == numbers) < 0.75

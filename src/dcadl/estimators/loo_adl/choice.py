@@ -41,7 +41,7 @@ def chosen_structure(
     if m is None:
         counts = next(grid.counts for grid in wanted.grids if grid.patch == found[0].patch_shape)
         n, cells = len(images.places), Pyramid(counts, found[0].pool).n_cells
-        m = learning.atoms_within(limit, usual_atoms(n, cells), n, cells)
+        m = learning.atoms_within(limit, usual_atoms(n, cells, found[0].accuracy), n, cells)
     model, first = started(few, wanted, found[0], m, rng)
     note_structure(journal, found, model, first)
     return found, model, first

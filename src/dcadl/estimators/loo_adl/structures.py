@@ -9,8 +9,12 @@ from dcadl.estimators.validation import check_flag, check_number, check_option
 from dcadl.ops.patches import Grid, patch_grid
 from dcadl.solvers.structure import NORMALISATIONS, Candidate
 
-ATOMS, ATOMS_OF_FEW, FEW_IMAGES = 32, 64, 1_000  # atoms, and how many up to so many images
-ATOMS_OF_MANY, MANY_IMAGES = 128, 2_000  # by MNIST's training images: docs/results/README.md
+ATOMS, ATOMS_OF_MANY, MANY_IMAGES = 64, 128, 2_000  # by training images: docs/results/README.md
+FEWEST_ATOMS, FEW_IMAGES, NEARLY_ALL = (
+    32,
+    1_000,
+    0.99,
+)  # beyond so many images, of which such a share is right
 MOST_FEATURES = 6_000  # of very many images: their Gram matrix is solved
 MOST_OF_A_WINDOW = 12_000  # values, of which a matrix of as many rows and columns is made
 MOST_CELLS = 64  # along a side of a grid
@@ -72,14 +76,16 @@ def _check_window(d: int, vector: bool) -> None:
         raise ValueError(f"LOOADL takes {what} of at most {MOST_OF_A_WINDOW} values; got {d}. {advice}")
 
 
-def usual_atoms(n: int, cells: int) -> int:
-    """How many atoms suit n images and a pyramid of so many cells: more are better everywhere.
+def usual_atoms(n: int, cells: int, right: float = 0.0) -> int:
+    """How many atoms suit n images and a pyramid of so many cells.
 
-    Of few images they cost little; many images pay for them, as far as the last ridge can.
+    More are better everywhere, but where `right`, the share that is named rightly before any atom is learned,
+    leaves hardly anything to gain. Of few images they cost little; many images pay for them, as far as the
+    last ridge can.
     """
-    if n <= FEW_IMAGES:
-        return ATOMS_OF_FEW
-    return ATOMS if n < MANY_IMAGES else min(ATOMS_OF_MANY, max(ATOMS, MOST_FEATURES // (2 * cells)))
+    if n < MANY_IMAGES:
+        return FEWEST_ATOMS if n > FEW_IMAGES and right >= NEARLY_ALL else ATOMS
+    return min(ATOMS_OF_MANY, max(FEWEST_ATOMS, MOST_FEATURES // (2 * cells)))
 
 
 def thinned(grid: Grid, n: int, most: int) -> Grid:
