@@ -64,6 +64,23 @@ def test_drawn_to_the_labels_altogether_the_largest_score_wins(rng, one_way):
     assert np.mean(held_out.argmax(axis=1) == scores.argmax(axis=1)) > 0.95  # folds know other shares
 
 
+def test_scores_that_say_nothing_leave_the_largest_one(rng):
+    """Not one class for all images."""
+    numbers = np.arange(60) % 3
+    scores = 0.5 * rng.standard_normal((60, 3)) - np.eye(3)[numbers] / 60
+    found, _ = discriminant(scores, numbers, np.ones(60))
+    assert len(np.unique(found(scores).argmax(axis=1))) == 3
+
+
+def test_the_opposite_of_what_labels_say_is_not_followed(rng, one_way):
+    one_way(1.0, np.inf)
+    numbers = np.arange(60) % 3
+    scores = 0.1 * rng.standard_normal((60, 3)) - np.eye(3)[numbers]
+    scores += 1 / 3 - scores.mean(axis=0)
+    found, _ = discriminant(scores, numbers, np.ones(60))
+    np.testing.assert_array_equal(found(scores).argmax(axis=1), scores.argmax(axis=1))
+
+
 def test_the_largest_score_stays_where_scores_say_no_more(rng):
     alike = []
     for classes in (2, 5, 10) * 4:

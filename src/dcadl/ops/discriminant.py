@@ -9,7 +9,7 @@ of the contrasts z = H(s − s̄) (Hastie, Tibshirani and Buja 1994):
     Σ   = (1 − α)S + (α tr S/(C − 1) + ε²)I,   S the mean of (z_j − μ_c)(z_j − μ_c)ᵀ, c the class of j
     δ_c = μ_cᵀΣ⁻¹z − ½μ_cᵀΣ⁻¹μ_c + log π_c
 
-π are the shares of the classes and κ ≥ 0 is that of least squares: with α = 1 and ν = ∞ the largest score
+π are the shares of the classes and κ > 0 is that of least squares: with α = 1 and ν = ∞ the largest score
 wins, but for log π. ε is a floor below which scores are moved by being left out itself. α and ν are those of
 least log loss on images of folds that had no part in Σ and μ; the largest score stays where nothing is better
 by a standard error. All of it is linear in s: a linear classifier that gives s gives δ by other coefficients.
@@ -24,11 +24,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_softmax
 
-from dcadl.ops.floors import LEFT_OUT_FLOOR
+from dcadl.ops.floors import LEAST_RISE, LEFT_OUT_FLOOR
 from dcadl.ops.ridge import best_temperature, from_contrasts, to_contrasts
 
 FOLDS = 10
-ENOUGH = 500  # images that α and ν are chosen by, in whole folds
+ENOUGH = 2_000  # images that α and ν are chosen by, in whole folds
 ALPHAS = (1.0, 0.3, 0.1, 0.01)  # with the first ones
 NUS = (np.inf, 10.0, 0.0)  # in images; the largest score wins
 
@@ -131,7 +131,8 @@ def _linear(moments: Moments, shares: np.ndarray, alpha: float, nu: float) -> tu
 def _means(n: np.ndarray, z: np.ndarray, shares: np.ndarray, nu: float) -> np.ndarray:
     """μ (C, C − 1), of n (C, 1) images of each class."""
     label = to_contrasts(np.eye(len(shares)) - shares)
-    ideal = label * max(np.sum(z * label), 0.0) / max(np.sum(n * label**2), np.finfo(float).tiny)
+    rise = np.sum(z * label) / max(np.sum(n * label**2), np.finfo(float).tiny)
+    ideal = label * max(rise, LEAST_RISE)
     if nu == np.inf:
         return ideal
     count = n + nu

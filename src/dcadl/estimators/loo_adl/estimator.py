@@ -41,16 +41,16 @@ class LOOADL(CodingClassifier):
     """LOO-ADL: an analysis dictionary learned by its own exact leave-one-out error.
 
     Every window of an image, whitened, responds to m atoms (small filters); positive and negative responses
-    beyond a threshold are averaged over the cells of a pyramid of grids; ridge regression reads the class
-    off them. Window size, normalisation and pyramid are chosen by the leave-one-out error of that
-    regression before anything is learned. Then atoms and thresholds are learned by lowering the same error,
-    and kept only if they do better on images they were not learned from. No parameter need be given.
+    beyond a threshold are averaged over the cells of a pyramid of grids; ridge regression reads scores off
+    them, and discriminants of the scores the class. Window size, normalisation and pyramid are chosen by the
+    regression's leave-one-out error before anything is learned. Then the same error is lowered by learning,
+    and atoms are kept only if they do better on images they were not learned from. Nothing need be given.
 
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
-        Number of atoms, m; "auto" is 64 up to 1000 images, where they cost little, 32 beyond, and up
-        to 128 from 2000 images on, as far as `max_memory` goes.
+        Number of atoms, m; "auto" is 64, 32 for 1000 to 2000 images that are nearly all named rightly
+        before any atom is learned, and up to 128 from 2000 on, as far as `max_memory` goes.
     patch_shape : int, tuple or "auto", default="auto"
         Height and width of an atom; for signals its length. "auto" compares three sizes, and reduces large
         images first, to about 8000 pixels.
