@@ -51,6 +51,7 @@ def speed_table(X: np.ndarray, y: np.ndarray) -> Table:
     data = X[train], y[train], X[test], y[test]
     rate = gemm_rate()
     fit_time = best_time(lambda: model(PASSES).fit(*data[:2]), 10)
+    passes_time = best_time(lambda: model(PASSES, refit=False).fit(*data[:2]), 10)
     predictor = model(PASSES).fit(*data[:2])
     predict_time = best_time(lambda: predictor.predict(data[2]), 30) / len(test)
     rate = max(rate, gemm_rate())
@@ -77,6 +78,10 @@ def speed_table(X: np.ndarray, y: np.ndarray) -> Table:
         "≤ 1.6",
     )
     table.add_row(
+        "its passes alone (refit=False)", f"{passes_time:.2f} s", f"the same floor {fit_floor:.2f} s",
+        f"{passes_time / fit_floor:.2f}", "",
+    )  # fmt: skip
+    table.add_row(
         "prediction, raw image to label", f"{1e6 * predict_time:.1f} µs",
         f"floor {1e6 * predict_floor:.1f} µs", f"{predict_time / predict_floor:.2f}", "≤ 2.5",
     )  # fmt: skip
@@ -88,9 +93,9 @@ def speed_table(X: np.ndarray, y: np.ndarray) -> Table:
     return table
 
 
-def model(passes: int) -> DCADL:
+def model(passes: int, **given: bool) -> DCADL:
     """The paper's setting in the default solver."""
-    return DCADL(**PATCHES, max_iter=passes, tol=0, random_state=0)
+    return DCADL(**PATCHES, max_iter=passes, tol=0, random_state=0, **given)
 
 
 def race(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> float:

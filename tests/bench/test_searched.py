@@ -45,12 +45,26 @@ def test_the_grid_is_searched_on_few_samples_and_the_winner_fitted_to_all(digits
     monkeypatch.setattr(searched, "SEARCH_SAMPLES", 100)
     seen = []
     plain = RBFSVM._search
-    monkeypatch.setattr(RBFSVM, "_search", lambda self, F, y: seen.append(len(y)) or plain(self, F, y))
+    monkeypatch.setattr(RBFSVM, "_search", lambda self, F, y, v: seen.append(len(y)) or plain(self, F, y, v))
 
     model = RBFSVM(random_state=0).fit(X[:400], y[:400])
 
     assert seen == [100]
     assert model.model_.shape_fit_ == (400, 64)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_features_that_vary_most_may_matter_most_to_logistic_regression(rng, scale):
+    """To standardise two hundred features of noise beside one that tells all would drown it."""
+    y = np.arange(90) % 3
+    X = 0.01 * rng.standard_normal((90, 200))
+    X[:, 0] += y - 1.0
+    X[:, 1] += y == 1
+
+    model = LogisticRegression(random_state=0).fit(scale * X[:60], y[:60])
+
+    assert model.score(scale * X[60:], y[60:]) > 0.95
+    assert model.n_candidates_ == 20
 
 
 @pytest.mark.parametrize("color", [False, True])

@@ -148,7 +148,7 @@ def test_the_demo_shows_loo_adl_first_with_the_others_beside_it(demo):
         "LOO-ADL-unlearned ",
         "Patch ridge ",
         "Random atoms ",
-        "RBF-SVM on pixels ",
+        "RBF-SVM ",
     )
     places = [text.index(f"│ {name}") for name in names]
 

@@ -28,20 +28,20 @@ CHUNK = 500  # images whose patches are held at once
 class PixelRidge(SearchedClassifier):
     """Ridge regression of one-hot labels on standardised values: seven penalties."""
 
-    def _estimator(self) -> Any:
+    def _estimator(self, variant: Any) -> Any:
         return make_pipeline(StandardScaler(), RidgeClassifier())
 
-    def _grid(self, F: Any) -> dict[str, list[Any]]:
+    def _grid(self, F: Any, variant: Any) -> dict[str, list[Any]]:
         return {"ridgeclassifier__alpha": [share * F.shape[1] for share in RIDGE_SHARES]}
 
 
 class KernelRidge(SearchedClassifier):
     """Ridge regression of one-hot labels with a Gaussian kernel: twenty pairs of penalty and gamma."""
 
-    def _estimator(self) -> Any:
+    def _estimator(self, variant: Any) -> Any:
         return _KernelRidgeClassifier()
 
-    def _grid(self, F: Any) -> dict[str, list[Any]]:
+    def _grid(self, F: Any, variant: Any) -> dict[str, list[Any]]:
         return {"alpha": PENALTIES, "gamma": [share * rbf_scale(F) for share in SHARES]}
 
 

@@ -53,7 +53,7 @@ METHODS = {
     ),
     "DADL": Method("published", "DADL", differs="codes without the threshold of its release"),
     "DPL": Method("published", "DPL", differs="an intercept, but on the paper's face tables"),
-    "RBFSVM": Method("outsiders", "RBF-SVM on pixels", OUTSIDERS),
+    "RBFSVM": Method("outsiders", "RBF-SVM", OUTSIDERS),
     "HOGSVM": Method("outsiders", "HOG + linear SVM", OUTSIDERS),
     "LogisticRegression": Method("outsiders", "Logistic regression", OUTSIDERS),
 }

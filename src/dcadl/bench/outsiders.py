@@ -1,4 +1,4 @@
-"""What a user would pick instead: classifiers of scikit-learn on pixels, and HOG with a linear SVM."""
+"""What a user would pick instead: classifiers of scikit-learn, on HOG as well."""
 
 from __future__ import annotations
 
@@ -20,23 +20,28 @@ CELLS_A_SIDE = (3, 5, 9)  # of HOG, about
 
 
 class RBFSVM(SearchedClassifier):
-    """Support vectors with a Gaussian kernel on the pixels: twelve pairs of C and gamma."""
+    """Support vectors with a Gaussian kernel on the values as they are: twelve pairs of C and gamma."""
 
-    def _estimator(self) -> Any:
+    def _estimator(self, variant: Any) -> Any:
         return SVC()
 
-    def _grid(self, F: Any) -> dict[str, list[Any]]:
+    def _grid(self, F: Any, variant: Any) -> dict[str, list[Any]]:
         return {"C": WEIGHTS, "gamma": [share * rbf_scale(F) for share in SHARES]}
 
 
 class LogisticRegression(SearchedClassifier):
-    """Multinomial logistic regression on standardised values: ten penalties."""
+    """Multinomial logistic regression, ten penalties: on standardised values, on centred features, too."""
 
-    def _estimator(self) -> Any:
-        return make_pipeline(StandardScaler(), linear_model.LogisticRegression(max_iter=300))
+    def _variants(self, X: Any) -> tuple[bool, ...]:
+        """Pixels vary alike; of features those that vary most may matter most."""
+        return (True,) if np.ndim(X) > 2 else (True, False)
 
-    def _grid(self, F: Any) -> dict[str, list[Any]]:
-        return {"logisticregression__C": INVERSE_PENALTIES}
+    def _estimator(self, variant: bool) -> Any:
+        return make_pipeline(StandardScaler(with_std=variant), linear_model.LogisticRegression(max_iter=300))
+
+    def _grid(self, F: Any, variant: bool) -> dict[str, list[Any]]:
+        unit = 1.0 if variant else 1 / max(float(F.var()), float(np.finfo(np.float32).tiny))
+        return {"logisticregression__C": [unit * C for C in INVERSE_PENALTIES]}
 
 
 class HOGSVM(SearchedClassifier):
@@ -56,8 +61,8 @@ class HOGSVM(SearchedClassifier):
         rows = [hog(x, pixels_per_cell=cell, cells_per_block=(2, 2), channel_axis=color) for x in X]
         return np.asarray(rows, dtype=np.float32)
 
-    def _estimator(self) -> Any:
+    def _estimator(self, variant: Any) -> Any:
         return LinearSVC()
 
-    def _grid(self, F: Any) -> dict[str, list[Any]]:
+    def _grid(self, F: Any, variant: Any) -> dict[str, list[Any]]:
         return {"C": LINEAR_WEIGHTS}

@@ -16,8 +16,8 @@ class SearchedClassifier(ClassifierMixin, BaseEstimator):
     """Every point of a small grid, in three folds; `n_candidates_` says how many there were.
 
     Two folds are enough where a class has no more samples than that.
-    A subclass says what features it sees (`_features`, for each of its `_variants`), and which estimator and
-    grid of parameters it searches on them (`_estimator`, `_grid`).
+    A subclass says what features it sees, and which estimator and grid of parameters it searches on them
+    (`_features`, `_estimator`, `_grid`), for each of its `_variants`.
     """
 
     def __init__(self, random_state: Any = None) -> None:
@@ -26,7 +26,7 @@ class SearchedClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> SearchedClassifier:
         """Search, then fit the winner to all samples."""
         few = self._few(y)
-        searches = {v: self._search(self._features(X[few], v), y[few]) for v in self._variants(X)}
+        searches = {v: self._search(self._features(X[few], v), y[few], v) for v in self._variants(X)}
         self.variant_ = max(searches, key=lambda v: searches[v].best_score_)
         best = searches[self.variant_]
         self.n_candidates_ = sum(len(search.cv_results_["params"]) for search in searches.values())
@@ -46,16 +46,17 @@ class SearchedClassifier(ClassifierMixin, BaseEstimator):
     def _features(self, X: Any, variant: Any) -> Any:
         return np.asarray(X).reshape(len(X), -1)
 
-    def _estimator(self) -> Any:
+    def _estimator(self, variant: Any) -> Any:
         raise NotImplementedError
 
-    def _grid(self, F: Any) -> dict[str, list[Any]]:
+    def _grid(self, F: Any, variant: Any) -> dict[str, list[Any]]:
         raise NotImplementedError
 
-    def _search(self, F: Any, y: Any) -> GridSearchCV:
+    def _search(self, F: Any, y: Any, variant: Any) -> GridSearchCV:
         fewest = np.unique(y, return_counts=True)[1].min()
         folds = StratifiedKFold(min(FOLDS, max(2, fewest)), shuffle=True, random_state=self.random_state)
-        return GridSearchCV(self._estimator(), self._grid(F), cv=folds, refit=False).fit(F, y)
+        estimator, grid = self._estimator(variant), self._grid(F, variant)
+        return GridSearchCV(estimator, grid, cv=folds, refit=False).fit(F, y)
 
     def _few(self, y: Any) -> Any:
         every = np.arange(len(y))
