@@ -28,7 +28,7 @@ from dcadl.ops.floors import LEAST_RISE, LEFT_OUT_FLOOR
 from dcadl.ops.ridge import best_temperature, from_contrasts, to_contrasts
 
 FOLDS = 10
-ENOUGH = 2_000  # images that α and ν are chosen by, in whole folds
+ENOUGH, MOST_SCORES = 2_000, 200_000  # images that α and ν are chosen by, in whole folds, and scores of theirs
 ALPHAS = (1.0, 0.3, 0.1, 0.01)  # with the first ones
 NUS = (np.inf, 10.0, 0.0)  # in images; the largest score wins
 
@@ -72,7 +72,8 @@ def discriminant(
     of_each = [_moments(z[fold], numbers[fold], weight[fold], C) for fold in folds]
     whole = Moments(*(np.sum(column, axis=0) for column in zip(*of_each)))
     others = [Moments(*(x - y for x, y in zip(whole, own))) for own in of_each]
-    judges = folds[: -(-len(folds) * min(ENOUGH, len(z)) // len(z))]
+    enough = min(ENOUGH, MOST_SCORES // C, len(z))
+    judges = folds[: -(-len(folds) * enough // len(z))]
     judged = np.concatenate(judges)
 
     def held_out(folds: Sequence[np.ndarray], way: Way) -> np.ndarray:
