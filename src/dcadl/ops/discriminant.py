@@ -28,7 +28,7 @@ from dcadl.ops.floors import LEAST_RISE, LEFT_OUT_FLOOR
 from dcadl.ops.ridge import best_temperature, from_contrasts, to_contrasts
 
 FOLDS = 10
-ENOUGH, MOST_SCORES = 2_000, 200_000  # images that α and ν are chosen by, in whole folds, and scores of theirs
+ENOUGH, MOST_SCORES = 2_000, 200_000  # images that α and ν are chosen by, in whole folds, and their scores
 ALPHAS = (1.0, 0.3, 0.1, 0.01)  # with the first ones
 NUS = (np.inf, 10.0, 0.0)  # in images; the largest score wins
 
