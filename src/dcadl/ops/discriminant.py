@@ -29,10 +29,10 @@ from dcadl.ops.ridge import best_temperature, from_contrasts, to_contrasts
 
 FOLDS = 10
 ENOUGH, MOST_SCORES = 2_000, 200_000  # images that α and ν are chosen by, in whole folds, and their scores
-ALPHAS = (1.0, 0.3, 0.1, 0.01)  # with the first ones
-NUS = (np.inf, 10.0, 0.0)  # in images; the largest score wins
+ALPHAS = (1.0, 0.3, 0.1, 0.01)  # the first one with the first ν: the largest score wins
+NUS = (np.inf, 10.0, 0.0)  # in images
 
-Way = tuple[float, float]  # α and ν
+Shrinkage = tuple[float, float]  # α and ν
 
 
 class Discriminant(NamedTuple):
@@ -76,13 +76,13 @@ def discriminant(
     judges = folds[: -(-len(folds) * enough // len(z))]
     judged = np.concatenate(judges)
 
-    def held_out(folds: Sequence[np.ndarray], way: Way) -> np.ndarray:
-        found = (_linear(rest, shares, *way) for rest in others)
+    def held_out(folds: Sequence[np.ndarray], how: Shrinkage) -> np.ndarray:
+        found = (_linear(rest, shares, *how) for rest in others)
         return np.concatenate([z[fold] @ K + b for fold, (K, b) in zip(folds, found)])
 
-    ways = list(product(ALPHAS, NUS))
-    losses = [_losses(held_out(judges, way), numbers[judged], weight[judged]) for way in ways]
-    best = ways[_least(losses, weight[judged])]
+    compared = list(product(ALPHAS, NUS))
+    losses = [_losses(held_out(judges, how), numbers[judged], weight[judged]) for how in compared]
+    best = compared[_least(losses, weight[judged])]
     found = np.empty_like(scores)
     found[np.concatenate(folds)] = held_out(folds, best)
     K, b = _linear(whole, shares, *best)
