@@ -1,7 +1,7 @@
 """
 Constants of LOO-ADL by training images alone: how many atoms and passes, what atoms start from, on how many
-places structures are compared, whether the best of them are compared again on more images, and what names an
-image.
+places structures are compared, whether the best of them are compared again on more images, what names an
+image, and how many images say so.
 
     DCADL_DATA=… python benchmarks/loo_adl_constants.py [SET:IMAGES …] [--vary atoms] [--values 32,64]
 
@@ -10,7 +10,7 @@ and asks for the classes of others of them, up to 4000. Test images are not aske
 400,1400` compares structures on 400 images alone and then again on 1400; `--vary passes` and `--vary places`
 say how long atoms are learned and on how many places of all images together structures are compared;
 `--vary first` says what atoms start from, `--vary named` whether the largest score of the ridge regression
-names an image, or discriminants of the scores.
+names an image, or discriminants of the scores, `--vary judges` by how many images these are chosen.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from sklearn.model_selection import train_test_split
 from dcadl import LOOADL
 from dcadl.bench.datasets import fold, load_dataset
 from dcadl.estimators.loo_adl import choice
+from dcadl.ops import discriminant
 from dcadl.solvers import structure
 from loo_adl_variants import by_largest_score, leading_directions, random_directions
 from machine import describe
@@ -43,6 +44,7 @@ USUAL_VALUES = {
     "again": "400,1400",
     "first": "kmeans,pca,random",
     "named": "largest,discriminant",
+    "judges": "500,2000",
 }
 FIRST = {"kmeans": structure.signless_kmeans, "pca": leading_directions, "random": random_directions}
 NAMED = {"largest": by_largest_score, "discriminant": nullcontext}
@@ -118,6 +120,8 @@ def _constants(kind: str, value: Any, n: int) -> AbstractContextManager[Any]:
         return mock.patch.object(choice, "CHOICE_PLACES", value)
     if kind == "first":
         return mock.patch.object(structure, "signless_kmeans", value)
+    if kind == "judges":
+        return mock.patch.object(discriminant, "ENOUGH", value)
     if kind == "named":
         return value()
     if kind == "again":

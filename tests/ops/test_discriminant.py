@@ -98,6 +98,19 @@ def test_a_gain_within_its_standard_error_is_no_gain(rng, gain, expected):
     assert module._least([first, other, first + 1], np.ones(100)) == expected
 
 
+@pytest.mark.parametrize(("name", "most"), [("ENOUGH", 50), ("MOST_SCORES", 200)])
+def test_some_folds_choose_for_all_where_images_or_classes_are_many(rng, monkeypatch, name, most):
+    numbers = np.arange(200) % 4
+    scores, plain, seen = scores_of(rng, numbers), module._losses, []
+    monkeypatch.setattr(module, "_losses", lambda *given: seen.append(len(given[0])) or plain(*given))
+    monkeypatch.setattr(module, name, most)
+
+    _, held_out = discriminant(scores, numbers, np.ones(200))
+
+    assert set(seen) == {60}  # three folds of twenty
+    assert np.abs(held_out).max(axis=1).all()  # but all are named
+
+
 def test_a_class_between_two_others_is_named(rng):
     scores, numbers = on_a_line(rng)
     assert np.mean(scores.argmax(axis=1) == numbers) < 0.75

@@ -10,11 +10,8 @@ from dcadl.ops.patches import Grid, patch_grid
 from dcadl.solvers.structure import NORMALISATIONS, Candidate
 
 ATOMS, ATOMS_OF_MANY, MANY_IMAGES = 64, 128, 2_000  # by training images: docs/results/README.md
-FEWEST_ATOMS, FEW_IMAGES, NEARLY_ALL = (
-    32,
-    1_000,
-    0.99,
-)  # beyond so many images, of which such a share is right
+FEWEST_ATOMS = 32  # where more have hardly anything to gain:
+FEW_IMAGES, NEARLY_ALL = 1_000, 0.99  # beyond so many images, of which such a share is right
 MOST_FEATURES = 6_000  # of very many images: their Gram matrix is solved
 MOST_OF_A_WINDOW = 12_000  # values, of which a matrix of as many rows and columns is made
 MOST_CELLS = 64  # along a side of a grid
