@@ -8,7 +8,8 @@ image, and how many images say so.
 Takes the first training split of `dcadl bench` (MNIST: its training part), learns from so many of its images
 and asks for the classes of others of them, up to 4000. Test images are not asked. `--vary again --values
 400,1400` compares structures on 400 images alone and then again on 1400; `--vary passes` and `--vary places`
-say how long atoms are learned and on how many places of all images together structures are compared;
+say how long atoms are learned and on how many places of all images together structures are compared,
+`--vary learned` from how many places atoms are learned;
 `--vary first` says what atoms start from, `--vary named` whether the largest score of the ridge regression
 names an image, or discriminants of the scores, `--vary judges` by how many images these are chosen.
 """
@@ -29,7 +30,7 @@ from sklearn.model_selection import train_test_split
 
 from dcadl import LOOADL
 from dcadl.bench.datasets import fold, load_dataset
-from dcadl.estimators.loo_adl import choice
+from dcadl.estimators.loo_adl import choice, learn
 from dcadl.ops import discriminant
 from dcadl.solvers import structure
 from loo_adl_variants import by_largest_score, leading_directions, random_directions
@@ -41,6 +42,7 @@ USUAL_VALUES = {
     "atoms": "32,64",
     "passes": "8,12",
     "places": "300000,1000000",
+    "learned": "200000,300000",
     "again": "400,1400",
     "first": "kmeans,pca,random",
     "named": "largest,discriminant",
@@ -118,6 +120,8 @@ def _constants(kind: str, value: Any, n: int) -> AbstractContextManager[Any]:
     """What is not a parameter, set for a while."""
     if kind == "places":
         return mock.patch.object(choice, "CHOICE_PLACES", value)
+    if kind == "learned":
+        return mock.patch.object(learn, "LEARNING_PLACES", value)
     if kind == "first":
         return mock.patch.object(structure, "signless_kmeans", value)
     if kind == "judges":

@@ -163,3 +163,13 @@ def test_kmeans_without_signs_finds_directions_up_to_sign(rng):
 
     np.testing.assert_allclose(np.abs(found @ centres.T).max(axis=0), 1, atol=0.02)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1)
+
+
+def test_kmeans_leaves_no_two_directions_equal_that_begin_equal():
+    """All begin at copies of one row: were they to share its rows, they would stay equal."""
+    U = np.repeat(np.eye(4), [97, 1, 1, 1], axis=0)
+
+    found = signless_kmeans(U, 4, np.random.RandomState(0))
+
+    np.testing.assert_allclose(np.sort(np.abs(found), axis=0)[-1], 1.0)
+    np.testing.assert_allclose(np.abs(found).sum(axis=0), 1.0)

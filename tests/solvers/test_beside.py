@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from dcadl.arrays import LARGE_SYSTEM, one_blas_thread
 from dcadl.solvers.beside import beside
+from dcadl.solvers.walk import walker
 
 FEW = np.zeros((4, 1))
 
@@ -30,6 +32,22 @@ def test_another_thread_does_it_while_the_block_goes_on():
     with one_blas_thread(), beside(FEW, work) as result:
         assert begun.wait(10)
         assert result() != threading.get_ident()
+
+
+def test_what_the_block_does_at_once_comes_first():
+    """The other thread's long walk lets chunks of the block pass: they need both threads at once."""
+    meet, done = threading.Barrier(2, timeout=10), []
+
+    def work():
+        with walker(FEW, [slice(0)] * 2) as walk:
+            walk(lambda k: (done.append(k) or time.sleep(0.02), ()), range(50))
+
+    with one_blas_thread(), beside(FEW, work) as result:
+        with walker(FEW, [slice(0)] * 2) as walk:
+            walk(lambda _: (meet.wait(), ()), range(2))
+        assert len(done) < 50
+        result()
+    assert sorted(done) == list(range(50))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dcadl.ops.ridge import loss
 from dcadl.ops.standardise import standard_of, standardise
 from dcadl.solvers import loo_adl
 from dcadl.solvers.loo_adl import Atoms, Model
-from dcadl.solvers.structure import first_look
+from dcadl.solvers.structure import first_looks
 from dcadl.solvers.walk import SerialWalk
 from finite_differences import rise_of
 
@@ -25,7 +25,7 @@ def make(xp, rng, how="whitened", levels=(2, 4), chunks=3, dtype=np.float64):
     """24 small images in chunks, with weights, and first atoms."""
     X = rng.uniform(size=(24, 81)).astype(dtype)
     grid = patch_grid((9, 9), 3, 1)
-    transform, atoms = first_look(X, grid, how, 3, np.random.RandomState(0))
+    [(transform, atoms)] = first_looks(X, grid, [how], 3, np.random.RandomState(0))
     atoms = atoms._replace(t=1.001 * atoms.t)  # not on a response, where L has a kink
     transform = transform._replace(whitener=xp.asarray(transform.whitener))
     Y = np.eye(3)[np.arange(24) % 3].astype(dtype)

@@ -8,7 +8,8 @@ from weakref import ref
 
 import pytest
 
-from dcadl.solvers.walk import OpenVisits, ThreadWalk, family_here
+from dcadl.solvers.open_visits import OpenVisits, family_here
+from dcadl.solvers.walk import ThreadWalk
 
 WAIT = 20  # seconds until a test gives up
 
@@ -75,6 +76,42 @@ def test_nobody_works_for_another_family_or_for_a_walk_further_out(pool, busy):
     assert inner.result() == 3
     assert visits.begin(other)
     assert visits.begin(outer)
+
+
+def test_the_background_gives_way_to_all_else(pool, busy):
+    visits, family, made = OpenVisits(), object(), []
+    behind = visits.put(lambda: made.append("behind"), family, pool, background=True)
+    first = visits.put(lambda: made.append("first"), family, pool)
+
+    visits.work_until_made(behind)
+
+    assert made == ["first", "behind"]
+    assert first.done()
+
+
+def test_nobody_works_in_the_background_while_something_else_is_awaited(pool, busy):
+    visits, family = OpenVisits(), object()
+    behind = visits.put(lambda: pytest.fail("in the background"), family, pool, background=True)
+    awaited = visits.put(lambda: 3, family, pool)
+    assert visits.begin(awaited)
+    threading.Timer(0.2, lambda: visits._make(awaited)).start()
+
+    visits.work_until_made(awaited)
+
+    assert awaited.result() == 3
+    assert visits.begin(behind)
+
+
+def test_visits_within_a_background_visit_are_in_the_background(pool, busy):
+    visits, inner = OpenVisits(), []
+    visit = visits.put(
+        lambda: inner.append(visits.put(int, family_here(), pool)), object(), pool, background=True
+    )
+
+    visits.work_until_made(visit)
+
+    assert inner[0].background
+    assert inner[0].family is visit.family
 
 
 def test_visits_within_a_visit_are_of_its_family(pool, busy):

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 
 from dcadl.ops.patches import patch_grid
-from dcadl.solvers.structure import Compared, Labels, compare, first_look
+from dcadl.solvers.structure import Compared, Labels, compare, first_looks
 
 
 def test_sizes_compared_side_by_side_are_judged_as_one_by_one(rng):
@@ -36,11 +36,25 @@ def test_first_atoms_are_made_without_all_windows_in_memory():
     all_windows = 40 * grid.p * grid.d * 4
 
     tracemalloc.start()
-    first_look(images, grid, "centred", 2, rng)
+    first_looks(images, grid, ["centred"], 2, rng)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
     assert peak < all_windows
+
+
+def test_atoms_are_the_same_with_and_without_the_second_length(rng):
+    images = rng.standard_normal((40, 81)).astype(np.float32)
+
+    hows = ["whitened", "centred", "whitened-once"]
+    (twice, a), (_, b), (once, c) = first_looks(
+        images, patch_grid((9, 9), 3, 1), hows, 4, np.random.RandomState(0)
+    )
+
+    np.testing.assert_array_equal(a.Omega, c.Omega)
+    assert not np.array_equal(a.Omega, b.Omega)
+    np.testing.assert_allclose(once.whitener * twice.typical_length, twice.whitener, rtol=1e-6)
+    assert once.typical_length is None
 
 
 def test_windows_as_they_are_leave_faint_images_features_and_tell_the_middle_one():
@@ -48,7 +62,7 @@ def test_windows_as_they_are_leave_faint_images_features_and_tell_the_middle_one
     rng = np.random.RandomState(0)
     images = rng.uniform(1, 3, size=(40, 64)).astype(np.float32)
 
-    transform, atoms = first_look(images, patch_grid((8, 8), 1, 1), None, 8, rng)
+    [(transform, atoms)] = first_looks(images, patch_grid((8, 8), 1, 1), [None], 8, rng)
 
     responses = np.abs(images.reshape(-1, 1) * transform.whitener @ atoms.Omega.T)
     below = (responses < atoms.t).mean(axis=0)

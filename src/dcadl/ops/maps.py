@@ -146,22 +146,34 @@ def split_averages(rows: Iterable[Array], t: Array, pyramid: Pyramid) -> Array:
 
     An average of max(R, t) is t more than one of max(R − t, 0): a pass over memory is saved on either side.
     """
-    xp, above, below = array_namespace(t), None, None
-    begins = set(pyramid.bands(0))
-    sums: list[Array] = []  # of each band: those above, those below
-    for i, R in enumerate(rows):
-        if above is None:
-            above = _spread(t, R)
-            below = -above
-        if i in begins:
-            sums += [xp.maximum(R, above), xp.minimum(R, below)]
-        else:
-            sums[-2] += xp.maximum(R, above)
-            sums[-1] += xp.minimum(R, below)
-    found = xp.reshape(pool_bands(sums, pyramid), (sums[0].shape[1], 2, t.shape[0], -1))
+    xp = array_namespace(t)
+    found = pool_bands(_band_sums(rows, t, pyramid), pyramid)
+    found = xp.reshape(found, (found.shape[0], 2, t.shape[0], -1))
     found[:, 1, ...] *= -1
     found -= xp.reshape(t, (-1, 1))
     return found
+
+
+def _band_sums(rows: Iterable[Array], t: Array, pyramid: Pyramid) -> Iterator[Array]:
+    """Sums of max(R, t) over the rows of each band, and of min(R, −t): (m, b, columns), two a band.
+
+    Handed on as soon as a band ends: what is made of them finds them in the processor's cache.
+    """
+    xp, ends = array_namespace(t), set(pyramid.bands(0)[1:])
+    above = below = up = down = None
+    for i, R in enumerate(rows, start=1):
+        if above is None:
+            above = _spread(t, R)
+            below = -above
+        if up is None:
+            up, down = xp.maximum(R, above), xp.minimum(R, below)
+        else:
+            up += xp.maximum(R, above)
+            down += xp.minimum(R, below)
+        if i in ends:
+            yield up
+            yield down
+            up = None
 
 
 def split_averages_back(D: Array, R: Array, t: Array, pyramid: Pyramid) -> tuple[Array, Array]:

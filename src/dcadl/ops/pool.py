@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -39,17 +39,19 @@ class Pyramid(NamedTuple):
         return [slice(a, b) for a, b in pairwise(edges)]
 
 
-def pool_bands(sums: Sequence[Array], pyramid: Pyramid) -> Array:
+def pool_bands(sums: Iterable[Array], pyramid: Pyramid) -> Array:
     """Averages over the cells, level by level, rows of cells first: k sums a band → (b, k·m, cells).
 
     What comes are sums (m, b, columns) of maps over the rows of each band: k of the first band, k of the next
     Columns are added up to bands that no cell divides likewise; then bands make cells. Both by products: sums
     over short runs of memory take longer. Where bands are cells already, they are only scaled.
     """
-    xp, (_, b, columns) = array_namespace(sums[0]), sums[0].shape
-    across, *levels = _sent_products(pyramid, sums[0])
-    narrow = xp.stack([xp.reshape(one, (-1, columns)) @ across for one in sums], axis=0)
-    bands = xp.reshape(narrow, (len(pyramid.bands(0)) - 1, -1, b, across.shape[1]))
+    narrow, b = [], 0
+    for one in sums:
+        xp, b = array_namespace(one), one.shape[1]
+        across, *levels = _sent_products(pyramid, one)
+        narrow.append(xp.reshape(one, (-1, one.shape[2])) @ across)
+    bands = xp.reshape(xp.stack(narrow, axis=0), (len(pyramid.bands(0)) - 1, -1, b, across.shape[1]))
     rows = xp.reshape(xp.permute_dims(bands, (2, 1, 0, 3)), (-1, levels[0].shape[0]))
     cells = [rows * shares if shares.ndim == 1 else rows @ shares for shares in levels]
     return xp.reshape(xp.concat(cells, axis=1), (b, -1, pyramid.n_cells))

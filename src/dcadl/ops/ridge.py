@@ -299,24 +299,25 @@ def least_log_loss(
     That none of n images is named wrongly does not mean that none will be: by a share of 1/(n + 2) each one
     counts as one of its second best class (Laplace's rule of succession).
     """
-    scores = scores.astype(np.float64) - scores.max(axis=1, keepdims=True)
-    spread = float(np.sqrt(np.mean((scores - scores.mean(axis=1, keepdims=True)) ** 2))) or 1.0
-    scores /= spread
-    others, places = scores.copy(), (np.arange(len(scores)), numbers)
+    columns = np.array(scores.T, np.float64, order="C")  # (C, n): sums over few classes run along memory
+    columns -= columns.max(axis=0)
+    spread = float(np.sqrt(np.mean((columns - columns.mean(axis=0)) ** 2))) or 1.0
+    columns /= spread
+    others, places = columns.copy(), (numbers, np.arange(len(numbers)))
     others[places] = -np.inf
-    doubt = 1 / ((len(scores) if weight is None else float(weight.sum())) + 2)
-    label = (1 - doubt) * scores[places] + doubt * others.max(axis=1)
-    average, room = float(np.average(label, weights=weight)), np.empty_like(scores)
+    doubt = 1 / ((len(numbers) if weight is None else float(weight.sum())) + 2)
+    label = (1 - doubt) * columns[places] + doubt * others.max(axis=0)
+    average, room = float(np.average(label, weights=weight)), np.empty_like(columns)
 
     def sums(beta: float) -> np.ndarray:
         """Σ exp(β·score) of each image; the terms are in `room`."""
-        np.maximum(np.multiply(scores, beta, out=room), LEAST_EXPONENT, out=room)  # 0 at most
-        return np.exp(room, out=room).sum(axis=1)
+        np.maximum(np.multiply(columns, beta, out=room), LEAST_EXPONENT, out=room)  # 0 at most
+        return np.exp(room, out=room).sum(axis=0)
 
     def derivative(log_temperature: float) -> float:
         """dL/dβ, which rises with β, so falls with the temperature."""
         total = sums(np.exp(-log_temperature))
-        return float(np.average(np.einsum("ij,ij->i", room, scores) / total, weights=weight)) - average
+        return float(np.average(np.einsum("ij,ij->j", room, columns) / total, weights=weight)) - average
 
     ends = [derivative(end) for end in LOG_RANGE]
     inside = ends[0] > 0 > ends[1]

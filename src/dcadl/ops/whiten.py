@@ -35,16 +35,18 @@ def signless_kmeans(U: np.ndarray, m: int, rng: np.random.RandomState, passes: i
     """
     Omega = U[rng.permutation(len(U))[:m]] if len(U) >= m else _filled_up(U, m, rng)
     for _ in range(passes):
-        R = U @ Omega.T
-        nearest = np.abs(R).argmax(axis=1)
-        fit = R[np.arange(len(U)), nearest]
-        members = np.zeros((m, len(U)), U.dtype)
-        members[nearest, np.arange(len(U))] = np.sign(fit)
+        R = Omega @ U.T
+        size = np.abs(R)
+        fit = size.max(axis=0)
+        nearest = size == fit
+        if nearest.sum() > len(U):  # equal directions must not share their rows: they would stay equal
+            nearest &= nearest.cumsum(axis=0) == 1
+        members = np.sign(R) * nearest
         sums = members @ U
         lengths = np.linalg.norm(sums, axis=1)
         empty = np.flatnonzero(lengths <= 0)
         if len(empty):
-            worst = np.argsort(np.abs(fit), kind="stable")[: len(empty)]
+            worst = np.argsort(fit, kind="stable")[: len(empty)]
             sums[empty[: len(worst)]] = U[worst]
         Omega = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), tiny(sums))
     return Omega

@@ -84,72 +84,64 @@ class Compared(NamedTuple):
         return Pyramid(self.grid.counts, tuple(sorted({level for pool in self.pools for level in pool})))
 
 
-class Way(NamedTuple):
-    """Windows of one size under one normalisation."""
-
-    size: Compared
-    how: str | None
-    seed: int  # of the first atoms
-
-
 def compare(
     X: Array, labels: Labels, sizes: Sequence[Compared], m: int, rng: np.random.RandomState
 ) -> list[Candidate]:
     """Every size with each of its normalisations and pyramids."""
-    ways = [Way(one, how, rng.randint(2**31)) for one in sizes for how in one.hows]
-
-    def look(way: Way) -> tuple[tuple[WindowTransform, Atoms], tuple[()]]:
-        return first_look(X, way.size.grid, way.how, m, np.random.RandomState(way.seed)), ()
-
-    def level_grams(way: Way, F: Array) -> tuple[dict[int, Array], tuple[()]]:
-        return _level_grams(F, labels, way.size.union, m), ()
-
+    seeds = [rng.randint(2**31) for _ in sizes]
     with walker(X, [slice(0)] * X.shape[0]) as walk:
-        looks, _ = walk(look, ways)
-        found = []
-        for one in sizes:
-            found += _features(X, walk, one.union, [a for a, way in zip(looks, ways) if way.size == one])
-        grams, _ = walk(level_grams, ways, found)
-        return _judged(walk, labels, ways, grams)
+
+        def judged(size: Compared, seed: int) -> tuple[list[Candidate], tuple[()]]:
+            looks = first_looks(X, size.grid, size.hows, m, np.random.RandomState(seed))
+            found = _features(X, walk, size.union, looks)
+            grams, _ = walk(lambda F: (_level_grams(F, labels, size.union, m), ()), found)
+            return _judged(walk, labels, size, grams), ()
+
+        of_sizes, _ = walk(judged, sizes[::-1], seeds[::-1])  # what takes longest comes first
+        return [candidate for of_size in of_sizes[::-1] for candidate in of_size]
 
 
-def _judged(
-    walk: Walk, labels: Labels, ways: Sequence[Way], grams: Sequence[dict[int, Array]]
-) -> list[Candidate]:
-    """Every way with each of its pyramids, at one λ, and at others where nothing is far better."""
-    tasks = [(way, shared, pool) for way, shared in zip(ways, grams) for pool in way.size.pools]
-    first, _ = walk(lambda way, shared, pool: (_judge(shared, pool, labels, LAMS[:1]), ()), *zip(*tasks))
-    losses = [(way.size.grid, loss) for (way, _, _), (loss, _) in zip(tasks, first)]
-    least = {grid: min(loss for one, loss in losses if one == grid) for grid, _ in losses}
+def _judged(walk: Walk, labels: Labels, size: Compared, grams: Sequence[dict[int, Array]]) -> list[Candidate]:
+    """Every normalisation with each pyramid, at one λ, and at others where nothing is far better."""
+    tasks = [(how, shared, pool) for how, shared in zip(size.hows, grams) for pool in size.pools]
+    first, _ = walk(lambda _, shared, pool: (_judge(shared, pool, labels, LAMS[:1]), ()), *zip(*tasks))
+    least = min(loss for loss, _ in first)
 
     def again(
-        way: Way, shared: dict[int, Array], pool: tuple[int, ...], known: Judged
+        _: str | None, shared: dict[int, Array], pool: tuple[int, ...], known: Judged
     ) -> tuple[Judged, tuple[()]]:
-        far = known[0] > FAR_BEHIND * least[way.size.grid]
+        far = known[0] > FAR_BEHIND * least
         return known if far else min(known, _judge(shared, pool, labels, LAMS[1:])), ()
 
     results, _ = walk(again, *zip(*tasks), first)
     n = labels.Y.shape[0]
     return [
-        Candidate(way.size.grid.patch, way.how, pool, loss, accuracy, n)
-        for (way, _, pool), (loss, accuracy) in zip(tasks, results)
+        Candidate(size.grid.patch, how, pool, loss, accuracy, n)
+        for (how, _, pool), (loss, accuracy) in zip(tasks, results)
     ]
 
 
-def first_look(
-    X: Array, grid: Grid, how: str | None, m: int, rng: np.random.RandomState
-) -> tuple[WindowTransform, Atoms]:
-    """Whitening and first atoms from windows of some of the images: directions that many windows share."""
+def first_looks(
+    X: Array, grid: Grid, hows: Sequence[str | None], m: int, rng: np.random.RandomState
+) -> list[tuple[WindowTransform, Atoms]]:
+    """Whitening and first atoms for each normalisation, from windows of some of the images.
+
+    Atoms are directions that many windows share. With and without the second length they are the same.
+    """
     chosen = np.sort(rng.permutation(X.shape[0])[:SAMPLED_IMAGES])
-    U = _some_windows(taken(X, chosen), grid, how, rng)
-    transform, white = _window_transform(U, grid, how)
-    Omega = _unit(signless_kmeans(white.astype(np.float32), m, rng).astype(np.float64))
-    t = (
-        np.full(m, THRESHOLD)
-        if transform.contrast
-        else _spread_thresholds(np.abs(U @ transform.whitener @ Omega.T))
-    )
-    return transform._replace(whitener=as_like(transform.whitener, X)), Atoms(Omega, t)
+    P = _some_windows(taken(X, chosen), grid, rng)
+    known: dict[str | None, tuple[np.ndarray, float, Atoms]] = {}
+
+    def look(how: str | None) -> tuple[WindowTransform, Atoms]:
+        kind = "whitened" if how == "whitened-once" else how
+        if kind not in known:
+            known[kind] = _whitening(P, kind, m, rng)
+        matrix, typical, atoms = known[kind]
+        if how == "whitened":
+            return WindowTransform(grid, as_like(matrix, X), True, typical), atoms
+        return WindowTransform(grid, as_like(matrix / typical, X), how is not None, None), atoms
+
+    return [look(how) for how in hows]
 
 
 def _spread_thresholds(R: np.ndarray) -> np.ndarray:
@@ -166,30 +158,34 @@ def _spread_thresholds(R: np.ndarray) -> np.ndarray:
     return found
 
 
-def _some_windows(X: Array, grid: Grid, how: str | None, rng: np.random.RandomState) -> np.ndarray:
-    """Windows drawn from all of the images, in float64, contrast taken out unless `how` is None."""
+def _some_windows(X: Array, grid: Grid, rng: np.random.RandomState) -> np.ndarray:
+    """Windows drawn from all of the images, in float64."""
     drawn = rng.permutation(X.shape[0] * grid.p)[:SAMPLED_WINDOWS]
     pixels = patch_table(grid)[drawn % grid.p]  # (k, d)
-    P = fetch(X)[drawn[:, None] // grid.p, pixels].astype(np.float64)
-    return P if how is None else centred_rows(P)
+    return fetch(X)[drawn[:, None] // grid.p, pixels].astype(np.float64)
 
 
-def _window_transform(U: np.ndarray, grid: Grid, how: str | None) -> tuple[WindowTransform, np.ndarray]:
-    """The transform, and windows U as atoms will see them, of length one."""
+def _whitening(
+    P: np.ndarray, how: str | None, m: int, rng: np.random.RandomState
+) -> tuple[np.ndarray, float, Atoms]:
+    """The matrix (d, d) that windows P meet before atoms, the usual length of what comes, and first atoms."""
     if how is None:
-        typical = np.sqrt(np.mean(np.sum(U * U, axis=1))) or 1.0
-        return WindowTransform(grid, np.eye(grid.d) / typical, False, None), _unit(U)
-    C = centring(grid.d)
+        typical = np.sqrt(np.mean(np.sum(P * P, axis=1))) or 1.0
+        Omega = _first_atoms(P, m, rng)
+        return np.eye(P.shape[1]), typical, Atoms(Omega, _spread_thresholds(np.abs(P @ Omega.T) / typical))
+    U, C, t = centred_rows(P), centring(P.shape[1]), np.full(m, THRESHOLD)
     lively = np.sum(U * U, axis=1) > LIVELY
     U = U[lively] if lively.any() else U
     if how == "centred":
-        return WindowTransform(grid, C, True, None), _unit(U)
+        return C, 1.0, Atoms(_first_atoms(U, m, rng), t)
     S = as_float64(U.T @ U) / len(U) * lively.any()  # of flat windows rounding is left: nothing to whiten by
     Z = zca(S)
-    typical = typical_length(Z, S) or 1.0
-    if how == "whitened":
-        return WindowTransform(grid, Z @ C, True, typical), _unit(U @ Z)
-    return WindowTransform(grid, Z @ C / typical, True, None), _unit(U @ Z)
+    return Z @ C, typical_length(Z, S) or 1.0, Atoms(_first_atoms(U @ Z, m, rng), t)
+
+
+def _first_atoms(windows: np.ndarray, m: int, rng: np.random.RandomState) -> np.ndarray:
+    """Directions that many of the windows share, of length one."""
+    return _unit(signless_kmeans(_unit(windows).astype(np.float32), m, rng).astype(np.float64))
 
 
 def _unit(U: np.ndarray) -> np.ndarray:

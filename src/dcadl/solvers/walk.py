@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import operator
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial, reduce
 from itertools import islice, starmap
 from typing import Any, NamedTuple, Protocol
-from weakref import ref
 
 from dcadl.arrays import (
     Array,
@@ -28,6 +26,7 @@ from dcadl.arrays import (
 )
 from dcadl.arrays.cuda_graphs import GraphRunner, on_side_stream
 from dcadl.ops.patches import Grid, normalised_patches
+from dcadl.solvers.open_visits import OpenVisit, family_here, open_visits
 
 Sums = tuple[Any, ...]
 Visit = Callable[..., tuple[Any, Sums]]  # one chunk -> what it keeps, and its part of the sums
@@ -121,20 +120,20 @@ class ThreadWalk(SerialWalk):
         finally:
             self.withdraw(*waiting)  # after an error
 
-    def submit(self, call: Callable[[], Any], family: object) -> OpenVisit:
+    def submit(self, call: Callable[[], Any], family: object, background: bool = False) -> OpenVisit:
         """A call that a thread of the pool makes, unless one that waits comes first."""
-        return _open_visits().put(call, family, self._pool)
+        return open_visits().put(call, family, self._pool, background)
 
     def result(self, visit: OpenVisit) -> Any:
         """What it gave, or its error. While it is in another's hands, this thread makes what else is open."""
         with beside_others():
-            _open_visits().work_until_made(visit)
+            open_visits().work_until_made(visit)
         return visit.result()
 
     def withdraw(self, *waiting: OpenVisit) -> None:
         """Nobody shall begin these any more."""
         for one in waiting:
-            _open_visits().begin(one)
+            open_visits().begin(one)
 
 
 @contextmanager
@@ -227,118 +226,3 @@ def even_slices(n: int, most: int) -> list[slice]:
 def add_sums(parts: Sequence[Sums]) -> Sums:
     """Sums of some chunks to sums of them all."""
     return tuple(reduce(operator.add, column) for column in zip(*parts))
-
-
-# --- visits that no thread has begun yet ---------------------------------------------------------------
-#
-# A visit may itself be a walk: two halves of the images are learned from side by side, each over chunks. When
-# one of them ends first, its thread goes on with chunks of the other.
-
-
-class _Place(threading.local):
-    """Where this thread is: within which walk, and how many walks deep."""
-
-    family: object | None = None
-    depth = 0
-
-
-_HERE = _Place()
-
-
-class OpenVisit:
-    """A call to be made, by a thread of the pool or by one that waits."""
-
-    def __init__(self, call: Callable[[], Any], family: object) -> None:
-        self._call, self._future = call, Future[Any]()
-        self.family, self.depth = family, _HERE.depth
-        self.done, self.result = self._future.done, self._future.result
-
-    def make(self) -> None:
-        """Make it here and now; who asks for the result gets an error, and Ctrl-C ends this thread too."""
-        before = _HERE.family, _HERE.depth
-        _HERE.family, _HERE.depth = self.family, self.depth + 1
-        try:
-            self._future.set_result(self._call())
-        except BaseException as error:
-            self._future.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-        finally:
-            _HERE.family, _HERE.depth = before
-
-
-class OpenVisits:
-    """Those that nobody has begun."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._visits: list[OpenVisit] = []
-
-    def put(self, call: Callable[[], Any], family: object, pool: ThreadPoolExecutor) -> OpenVisit:
-        """A visit that a thread of the pool will make, unless one that waits comes first."""
-        visit = OpenVisit(call, family)
-        with self._changed:
-            self._visits.append(visit)
-            self._changed.notify_all()
-        pool.submit(self._make_if_open, ref(visit))  # whose queue must not keep what others have made
-        return visit
-
-    def begin(self, visit: OpenVisit) -> bool:
-        """Whether nobody had begun it; nobody else will then."""
-        with self._changed:
-            if visit not in self._visits:
-                return False
-            self._visits.remove(visit)
-            return True
-
-    def work_until_made(self, visit: OpenVisit) -> None:
-        """Wait for a visit by making it, or others while it is in another's hands.
-
-        Others of the same family alone: a prediction must not wait for chunks of a fit that runs beside it.
-        And none that is less deep: whoever waits for a chunk would come back late from half of the images.
-        """
-        while (other := self._next(visit)) is not None:
-            self._make(other)
-
-    def _next(self, awaited: OpenVisit) -> OpenVisit | None:
-        with self._changed:
-            while not awaited.done():
-                if found := self._to_make(awaited):
-                    self._visits.remove(found)
-                    return found
-                self._changed.wait()
-        return None
-
-    def _to_make(self, awaited: OpenVisit) -> OpenVisit | None:
-        """The awaited one itself, or the first of the deepest."""
-        if awaited in self._visits:
-            return awaited
-        known = [v for v in self._visits if v.family is awaited.family and v.depth >= awaited.depth]
-        return max(known, key=lambda visit: visit.depth, default=None)
-
-    def _make_if_open(self, known: ref[OpenVisit]) -> None:
-        visit = known()
-        if visit is not None and self.begin(visit):
-            self._make(visit)
-
-    def _make(self, visit: OpenVisit) -> None:
-        try:
-            visit.make()
-        finally:
-            with self._changed:
-                self._changed.notify_all()
-
-
-def family_here() -> object:
-    """What visits of a walk that begins here have in common: the outermost walk that this thread is in."""
-    return _HERE.family or object()
-
-
-def _open_visits() -> OpenVisits:
-    """Those of this process: a forked one has none of its parent's threads, and begins anew."""
-    return _visits_of(os.getpid())
-
-
-@cache
-def _visits_of(process: int) -> OpenVisits:
-    return OpenVisits()

@@ -14,7 +14,7 @@ from dcadl.estimators.loo_adl.journal import Journal, note_structure, recalled_s
 from dcadl.estimators.loo_adl.structures import Candidates, thinned, usual_atoms
 from dcadl.ops.pool import Pyramid
 from dcadl.solvers.loo_adl import Atoms, Model
-from dcadl.solvers.structure import Candidate, Compared, compare, first_look
+from dcadl.solvers.structure import Candidate, Compared, compare, first_looks
 
 CHOICE_IMAGES, CHOICE_PLACES = 400, 300_000  # that structures are compared on
 CHOICE_ATOMS = 16
@@ -76,7 +76,7 @@ def started(
 ) -> tuple[Model, Atoms]:
     """The chosen structure, and its first atoms."""
     grid = next(grid for grid in wanted.grids if grid.patch == best.patch_shape)
-    transform, atoms = first_look(some.X, grid, best.normalize, m, rng)
+    [(transform, atoms)] = first_looks(some.X, grid, [best.normalize], m, rng)
     return Model(transform, Pyramid(grid.counts, best.pool)), atoms
 
 

@@ -14,7 +14,6 @@ from dcadl.estimators.files import SavedModel
 from dcadl.estimators.fitting import FitReport, fitted_array, fitting
 from dcadl.estimators.loo_adl import learn as learning
 from dcadl.estimators.loo_adl.choice import chosen_structure
-from dcadl.estimators.loo_adl.held_out import HeldOut
 from dcadl.estimators.loo_adl.images import Images, reduce_images, reduced_shape, training_images
 from dcadl.estimators.loo_adl.journal import Journal, identity_of
 from dcadl.estimators.loo_adl.structures import (
@@ -210,10 +209,10 @@ class LOOADL(CodingClassifier):
         )
 
         def keep(target: LOOADL, learned: learning.Learned) -> None:
-            ridge, honest = learning.last_ridge(images, C, self.backend, model, learned, limit)
+            ridge, named = learning.last_ridge(images, C, self.backend, model, learned, limit)
             target.classes_, target.image_shape_ = classes, images.shape
             target.reduction_, target._compared = images.factor, tuple(map(tuple, found))
-            target._keep(model, learned, ridge, honest, images.unit)
+            target._keep(model, learned, ridge, named, images.unit)
 
         learned, report = learning.Learned(first), FitReport(self, self.max_iter, *given)
         if self.learn and learning.worth_learning(images, model):
@@ -254,10 +253,10 @@ class LOOADL(CodingClassifier):
         )
 
     def _keep(
-        self, model: Model, learned: learning.Learned, ridge: RidgeFit, honest: HeldOut, unit: float
+        self, model: Model, learned: learning.Learned, ridge: RidgeFit, named: learning.Named, unit: float
     ) -> None:
         """Fitted attributes, all but those of the data."""
-        transform, result = model.transform, learned.result
+        (held_out, linear), transform, result = named, model.transform, learned.result
         self.n_atoms_, self.normalize_ = len(learned.atoms.t), self._compared[0][1]
         whitener = fetch(transform.whitener)
         dtype, filters = whitener.dtype, learned.atoms.Omega @ whitener
@@ -265,7 +264,6 @@ class LOOADL(CodingClassifier):
         self.pool_ = model.pyramid.levels
         self.atoms_ = fitted_array(filters, dtype).reshape(-1, *self._atom_shape())
         self.thresholds_ = fitted_array(learned.atoms.t, dtype)
-        held_out, linear = honest.discriminated()
         self.coef_ = fitted_array(linear.A @ fetch(ridge.W), dtype)
         self.intercept_ = fitted_array(linear.A @ fetch(ridge.b) + linear.b, dtype)
         self.lam_, self.learned_ = ridge.lam, result is not None

@@ -26,6 +26,7 @@ from dcadl.estimators.loo_adl.journal import (
     recalled_state,
 )
 from dcadl.estimators.loo_adl.structures import thinned
+from dcadl.ops.discriminant import Discriminant
 from dcadl.ops.pool import Pyramid
 from dcadl.ops.ridge import taken
 from dcadl.solvers import loo_adl
@@ -44,7 +45,7 @@ from dcadl.solvers.loo_ridge import (
 from dcadl.solvers.structure import Labels, bank
 from dcadl.solvers.walk import walker
 
-LEARNING_IMAGES, LEARNING_PLACES = 2_000, 300_000  # that atoms are learned from
+LEARNING_IMAGES, LEARNING_PLACES = 2_000, 200_000  # that atoms are learned from
 LEARNING_VALUES = 60_000_000  # of their windows, kept while they are learned
 JUDGED_IMAGES = 4_000  # whose left-out scores choose λ where features of all do not fit
 SUMMED_IMAGES = 4_096  # whose features are summed up at a time
@@ -88,12 +89,15 @@ class Subset(NamedTuple):
         return Subset(*(taken(a, np.flatnonzero(chosen)) for a in self))
 
 
+Named = tuple[HeldOut, Discriminant]  # log odds of images that were left out, and what gives them
+
+
 class Learned(NamedTuple):
     """Atoms, and how they came about."""
 
     atoms: Atoms
     result: Result | None = None  # of the passes; None: the first atoms were kept
-    honest: HeldOut | None = None  # where the images they were learned from were judged too
+    named: Named | None = None  # where the images they were learned from were judged too
     lam: float | None = None  # of the ridge, by the same scores
 
 
@@ -131,13 +135,18 @@ def learn_atoms(
     if crossed is None:
         crossed = _cross_fitted(some, images.rank[positions] % 2, model, first, passes.halved())
         note_halves(passes.journal, crossed)
-    with beside(some.X, partial(judged_ridge, some, model, first)) as of_first:
+
+    def compared() -> tuple[bool, Named]:
+        """Whether learned atoms are better than the first ones, and what the better ones say."""
+        scores = crossed.scores, fetch(judged_ridge(some, model, first).left_out)
+        learned, plain = (honest_scores(images, positions, one) for one in scores)
+        better = learned.loss < plain.loss
+        return better, (learned if better else plain).discriminated()
+
+    with beside(some.X, compared) as outcome:
         own = learn(some, model, first, passes, lam=crossed.learning_lam)
-        scores = crossed.scores, fetch(of_first().left_out)
-    learned, plain = (honest_scores(images, positions, one) for one in scores)
-    if learned.loss < plain.loss:
-        return Learned(own.atoms, own.result, learned, crossed.lam)
-    return Learned(first, None, plain)
+        better, named = outcome()
+    return Learned(own.atoms, own.result, named, crossed.lam) if better else Learned(first, None, named)
 
 
 def _cross_fitted(some: Subset, half: np.ndarray, model: Model, first: Atoms, passes: Passes) -> CrossFitted:
@@ -239,8 +248,8 @@ def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
 
 def last_ridge(
     images: Images, n_classes: int, backend: str, model: Model, learned: Learned, limit: int | None = None
-) -> tuple[RidgeFit, HeldOut]:
-    """The ridge classifier of all images, and left-out scores of images that no atom was learned from.
+) -> tuple[RidgeFit, Named]:
+    """The ridge classifier of all images, and what it says of those that no atom was learned from.
 
     Features of all are kept where they fit into memory of `limit` bytes; else only sums of them, and those
     of images that no atom was learned from, by which λ is chosen.
@@ -252,8 +261,8 @@ def last_ridge(
     judged = np.arange(n) if whole else images.order[LEARNING_IMAGES : LEARNING_IMAGES + JUDGED_IMAGES]
     some = subset(images, judged, n_classes, backend)
     F = features_of(some.X, model, atoms)
-    if learned.honest is not None and learned.lam is not None:
-        return solve_rows(F, some.Y, some.root, groups, learned.lam), learned.honest
+    if learned.named is not None and learned.lam is not None:
+        return solve_rows(F, some.Y, some.root, groups, learned.lam), learned.named
     seen = images.order[: 0 if learned.result is None else LEARNING_IMAGES]
     unseen = ~np.isin(judged, seen)
     if whole:
@@ -261,10 +270,10 @@ def last_ridge(
     else:
         sums = sum_up(images, n_classes, backend, model, atoms, about=array_namespace(F).mean(F, axis=0))
         ridge, judged_by = fit_sums(sums, F, some.Y, some.root, groups)
-    if learned.honest is not None:
-        return ridge, learned.honest
+    if learned.named is not None:
+        return ridge, learned.named
     scores = fetch(judged_by.left_out)[unseen]
-    return ridge, honest_scores(images, judged[unseen], scores, float(images.weight.sum()))
+    return ridge, honest_scores(images, judged[unseen], scores, float(images.weight.sum())).discriminated()
 
 
 def keeps_features(n: int, D: int, limit: int | None) -> bool:
