@@ -172,13 +172,25 @@ def test_one_picture_of_each_class_tells_nothing_of_new_ones(call, tmp_path, arr
     assert dcadl.load(tmp_path / "m").expected_accuracy_ == 0
 
 
-def test_colour_arrays_that_become_grey_are_said_to(call, tmp_path, arrays):
+def test_colour_arrays_that_become_grey_are_said_to(call, tmp_path, arrays, rng):
+    """Each channel is noisy; what they have in common is less so."""
+    images, labels = arrays
+    colours = images[..., None] + rng.normal(scale=60, size=(*images.shape, 3))
+    np.savez(tmp_path / "data.npz", X=np.clip(colours, 0, 255).astype(np.uint8), y=labels)
+
+    told = call("fit", tmp_path / "data.npz", "-o", tmp_path / "m").stdout
+
+    assert "pictures: in grey, which had less leave-one-out error than colour" in told
+
+
+def test_colour_arrays_without_colours_become_grey(call, tmp_path, arrays):
     images, labels = arrays
     np.savez(tmp_path / "data.npz", X=np.repeat(images[..., None], 3, axis=3), y=labels)
 
     told = call("fit", tmp_path / "data.npz", "-o", tmp_path / "m").stdout
 
-    assert "pictures: in grey, which had less leave-one-out error than colour" in told
+    assert "pictures: in grey: their channels are equal" in told
+    assert dcadl.load(tmp_path / "m").atoms_.ndim == 3
 
 
 def test_the_size_that_large_arrays_are_worked_on_is_said(call, tmp_path, rng):

@@ -71,6 +71,10 @@ def settle_color(plan: ReadingPlan, samples: Labelled, seed: int) -> tuple[Readi
     """Colour pictures in grey, where grey tells the classes apart better."""
     if not plan.open_color or samples.X.ndim < 4:
         return plan, samples
+    if (samples.X == samples.X[..., :1]).all():
+        return plan._replace(color=False, why=": their channels are equal"), samples._replace(
+            X=samples.X[..., 0]
+        )
     grey = samples.X @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
     few = by_turns(samples.y)[:COMPARED]
     in_grey, in_color = (_left_out_error(X[few], samples.y[few], seed) for X in (grey, samples.X))
