@@ -86,3 +86,25 @@ def test_what_nobody_has_begun_when_the_block_fails_is_never_done():
     with beside(FEW, lambda: "later") as result:
         assert result() == "later"
     assert done == []
+
+
+def test_what_has_begun_when_the_block_fails_ends_at_its_next_walk():
+    begun, go_on, done = threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        go_on.wait(10)
+        with walker(FEW, [slice(0)] * 2) as walk:
+            walk(lambda k: (done.append(k), ()), range(2))
+
+    def block():
+        with one_blas_thread(), beside(FEW, work):
+            assert begun.wait(10)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    go_on.set()
+    with beside(FEW, lambda: "later") as result:
+        assert result() == "later"
+    assert done == []

@@ -71,7 +71,7 @@ def settle_color(plan: ReadingPlan, samples: Labelled, seed: int) -> tuple[Readi
     """Colour pictures in grey, where grey tells the classes apart better."""
     if not plan.open_color or samples.X.ndim < 4:
         return plan, samples
-    if (samples.X == samples.X[..., :1]).all():
+    if (samples.X[..., :1] == samples.X).all():
         return plan._replace(color=False, why=": their channels are equal"), samples._replace(
             X=samples.X[..., 0]
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,11 +18,11 @@ from weakref import ref
 
 
 class Place(NamedTuple):
-    """Where a thread is: in which outermost walk, how many walks deep, and whether all others come first."""
+    """Where a thread is: in which outermost walk, how many walks deep, and in what background visit."""
 
     family: object
     depth: int = 0
-    background: bool = False
+    background: OpenVisit | None = None
 
 
 class _Here(threading.local):
@@ -35,10 +35,12 @@ _HERE = _Here()
 class OpenVisit:
     """A call to be made, by a thread of the pool or by one that waits."""
 
+    withdrawn = False  # nobody waits for it any more
+
     def __init__(self, call: Callable[[], Any], family: object, background: bool) -> None:
         self._call, self._future = call, Future[Any]()
         self.family, self.depth = family, _HERE.place.depth
-        self.background = background or _HERE.place.background
+        self.background = self if background else _HERE.place.background  # what it is part of
         self.done, self.result = self._future.done, self._future.result
 
     def make(self) -> None:
@@ -64,6 +66,8 @@ class OpenVisits:
     ) -> OpenVisit:
         """A visit that a thread of the pool will make, unless one that waits comes first."""
         visit = OpenVisit(call, family, background)
+        if visit.background is not None and visit.background.withdrawn:
+            raise CancelledError
         with self._changed:
             self._visits.append(visit)
             self._changed.notify_all()
@@ -77,6 +81,11 @@ class OpenVisits:
                 return False
             self._visits.remove(visit)
             return True
+
+    def withdraw(self, visit: OpenVisit) -> None:
+        """Nobody shall begin it any more; one in the background that was begun ends at its next walk."""
+        visit.withdrawn = True
+        self.begin(visit)
 
     def work_until_made(self, visit: OpenVisit) -> None:
         """Wait for a visit by making it, or others while it is in another's hands.
@@ -99,10 +108,14 @@ class OpenVisits:
     def _to_make(self, awaited: OpenVisit) -> OpenVisit | None:
         """What the background gives way to; the awaited one itself; or the first of the deepest."""
         family = [v for v in self._visits if v.family is awaited.family]
-        first = [v for v in family if awaited.background and not v.background]
+        first = [v for v in family if awaited.background is not None and v.background is None]
         if first or awaited in family:
             return first[0] if first else awaited
-        deep = [v for v in family if v.depth >= awaited.depth and v.background == awaited.background]
+        deep = [
+            v
+            for v in family
+            if v.depth >= awaited.depth and (v.background is None) == (awaited.background is None)
+        ]
         return max(deep, key=lambda visit: visit.depth, default=None)
 
     def _make_if_open(self, known: ref[OpenVisit]) -> None:

@@ -133,7 +133,7 @@ class ThreadWalk(SerialWalk):
     def withdraw(self, *waiting: OpenVisit) -> None:
         """Nobody shall begin these any more."""
         for one in waiting:
-            open_visits().begin(one)
+            open_visits().withdraw(one)
 
 
 @contextmanager
