@@ -126,6 +126,12 @@ def step(problem: Problem, state: State) -> State:
     return state._replace(pairs=(), trace=(*state.trace, value))
 
 
+def features_at(problem: Problem, atoms: Atoms) -> Array:
+    """Features of all images under these atoms, (n, D)."""
+    _, _, parts = _forward(problem, atoms)
+    return array_namespace(parts[0]).concat(parts, axis=0)
+
+
 def objective(state: State) -> tuple[float, ...]:
     """L at the start and after each pass."""
     return state.trace
@@ -133,8 +139,7 @@ def objective(state: State) -> tuple[float, ...]:
 
 def atoms_of(problem: Problem, state: State) -> Atoms:
     """Ω and t."""
-    Omega, log_t = _unpacked(problem, state.x)
-    return Atoms(Omega, np.exp(log_t))
+    return _atoms_at(problem, state.x)
 
 
 # --- features --------------------------------------------------------------------------------------------
@@ -174,28 +179,26 @@ def groups_of(pyramid: Pyramid, m: int) -> Groups:
 
 def _loss_and_gradient(problem: Problem, x: np.ndarray) -> tuple[float, np.ndarray]:
     """L, and its gradient along the spheres and log t."""
-    like, transform = problem.windows[0], problem.model.transform
-    Omega, log_t = _unpacked(problem, x)
-    Phi, t = as_like(Omega, like) @ transform.whitener, as_like(np.exp(log_t), like)
-    responses, parts = _forward(problem, Phi, t)
-    F = array_namespace(like).concat(parts, axis=0)
-    value, dF = _loss_of_features(problem, F)
+    atoms, whitener = _atoms_at(problem, x), problem.model.transform.whitener
+    t, responses, parts = _forward(problem, atoms)
+    value, dF = _loss_of_features(problem, array_namespace(t).concat(parts, axis=0))
     dPhi, dt = _backward(problem, responses, dF, t)
-    dOmega = fetch(dPhi) @ fetch(transform.whitener).T.astype(np.float64)
-    dOmega = dOmega - (dOmega * Omega).sum(axis=1, keepdims=True) * Omega
-    return value, np.concatenate([dOmega.ravel(), fetch(dt) * np.exp(log_t)])
+    dOmega = fetch(dPhi) @ fetch(whitener).T.astype(np.float64)
+    dOmega = dOmega - (dOmega * atoms.Omega).sum(axis=1, keepdims=True) * atoms.Omega
+    return value, np.concatenate([dOmega.ravel(), fetch(dt) * atoms.t])
 
 
-def _forward(problem: Problem, Phi: Array, t: Array) -> tuple[Sequence[Array], list[Array]]:
-    """R and features of each chunk."""
+def _forward(problem: Problem, atoms: Atoms) -> tuple[Array, Sequence[Array], list[Array]]:
+    """t where images live; R and features of each chunk."""
+    like, pyramid = problem.windows[0], problem.model.pyramid
+    Phi, t = as_like(atoms.Omega, like) @ problem.model.transform.whitener, as_like(atoms.t, like)
 
     def visit(Q: Array) -> tuple[Array, tuple[list[Array]]]:
         R = respond(Phi, Q)
-        pyramid = problem.model.pyramid
         return R, ([by_image(split_averages(by_row(R), t, pyramid))],)
 
     responses, (parts,) = problem.walk(visit, problem.windows)
-    return responses, parts
+    return t, responses, parts
 
 
 def _backward(problem: Problem, responses: Sequence[Array], dF: Array, t: Array) -> tuple[Array, Array]:
@@ -261,6 +264,11 @@ def _direction(
     for (s, y), share in zip(pairs, reversed(shares)):
         q += (share - (y @ q) / (s @ y)) * s
     return -q
+
+
+def _atoms_at(problem: Problem, x: np.ndarray) -> Atoms:
+    Omega, log_t = _unpacked(problem, x)
+    return Atoms(Omega, np.exp(log_t))
 
 
 def _unpacked(problem: Problem, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ import numpy as np
 from dcadl.arrays import Array, send
 from dcadl.ops.patches import Grid, normalised_patches, value_fault
 from dcadl.ops.ridge import to_contrasts
+from dcadl.solvers.walk import even_slices, threads
 
 OnDisk = Any  # anything with shape, dtype and slices along its first axis
 
@@ -70,8 +71,13 @@ class StoredImages(NamedTuple):
 
     def digests(self) -> np.ndarray:
         """A number for each image, the same for the same pixels."""
-        parts = (self.rows(slice(i, min(i + 1024, self.n))) for i in range(0, self.n, 1024))
-        found = [blake2b(row, digest_size=8).digest() for rows in parts for row in rows]
+        slices = even_slices(self.n, 1024)
+        with threads(len(slices) if type(self.X) is np.ndarray else 1) as walk:
+            found, _ = walk(lambda part: (self._digests(part), ()), slices)
+        return np.concatenate(found)
+
+    def _digests(self, part: slice) -> np.ndarray:
+        found = [blake2b(row, digest_size=8).digest() for row in self.rows(part)]
         return np.array([int.from_bytes(digest) for digest in found], np.uint64)
 
 

@@ -191,11 +191,14 @@ def learn(
     n, transform = some.X.shape[0], model.transform
     grid = thinned(transform.grid, whole or n, _most_places(transform.grid.d, len(first.t), passes.limit))
     thin = Model(transform._replace(grid=grid), Pyramid(grid.counts, _learning_levels(model, n)))
-    lam = judged_ridge(some, thin, first).lam if lam is None else lam
     slices, labels = loo_adl.map_slices(some.X, grid, len(first.t)), some.labels()
     with walker(some.X, slices) as walk:
         chunks = [some.X[part, :] for part in slices]
-        problem = loo_adl.pose(chunks, walk, thin, labels.Y, labels.root, lam)
+        problem = loo_adl.pose(chunks, walk, thin, labels.Y, labels.root, lam or 0.0)
+        if lam is None:
+            groups = loo_adl.groups_of(thin.pyramid, len(first.t))
+            lam = judge_rows(loo_adl.features_at(problem, first), some.Y, some.root, groups).lam
+            problem = problem._replace(lam=lam)
 
         def watch(t: int, state: loo_adl.State) -> bool:
             note_state(passes.journal, state)
