@@ -6,7 +6,7 @@ import pytest
 from dcadl.arrays import fetch
 from dcadl.ops.standardise import Groups
 from dcadl.solvers import loo_ridge
-from dcadl.solvers.loo_ridge import fit_rows, judge_rows, solve_rows
+from dcadl.solvers.loo_ridge import fit_rows, judge_crossed, judge_rows, solve_rows
 
 
 def problem(rng, n, D):
@@ -56,7 +56,7 @@ def test_judges_alone_choose_the_ridge(rng):
     Y[~told] = rng.permutation(Y[~told])
 
     by_told, by_others = (
-        judge_rows(F, Y, root, groups, judges.astype(float)).lam for judges in (told, ~told)
+        fit_rows(F, Y, root, groups, judges.astype(float))[1].lam for judges in (told, ~told)
     )
 
     assert by_told < by_others
@@ -69,6 +69,27 @@ def test_left_out_scores_are_those_of_a_classifier_without_the_sample(rng):
 
     expected = [left_out_by_hand(F, Y, root, found.lam, i) for i in range(30)]
     np.testing.assert_allclose(fetch(found.left_out), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(40, 90), (90, 40)], ids=["dual", "primal"])
+def test_samples_judged_under_features_of_their_own_choose_one_ridge(xp, rng, shape):
+    F, Y, root, groups = problem(rng, *shape)
+    half = np.arange(len(F)) % 2
+    both = F, F[:, ::-1] + rng.standard_normal(F.shape)
+
+    judges = [xp.asarray((half == side).astype(float)) for side in (0, 1)]
+    found = judge_crossed([xp.asarray(one) for one in both], xp.asarray(Y), xp.asarray(root), groups, judges)
+
+    def scores(lam):
+        return np.array([left_out_by_hand(both[half[i]], Y, root, lam, i) for i in range(len(F))])
+
+    def loss(lam):
+        return float(root**2 @ ((Y - scores(lam)) ** 2).sum(axis=1) / (root**2).sum())
+
+    np.testing.assert_allclose(fetch(found.left_out), scores(found.lam), atol=1e-10)
+    assert found.loss == pytest.approx(loss(found.lam), rel=1e-8)
+    for near in (found.lam / 10**0.5, found.lam * 10**0.5):
+        assert loss(near) >= found.loss
 
 
 @pytest.mark.parametrize("shape", [(40, 90), (90, 40)], ids=["dual", "primal"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -63,22 +65,36 @@ def run_sums(F: Array, Y: Array, root: Array) -> tuple[Any, ...]:
     return float(xp.sum(as_float64(weight))), *map(as_float64, sums)
 
 
-def judge_rows(F: Array, Y: Array, root: Array, groups: Groups, judges: Array | None = None) -> Judged:
-    """What leave-one-out says of features F (n, D) for labels Y (n, C), samples weighing root².
+def judge_rows(F: Array, Y: Array, root: Array, groups: Groups) -> Judged:
+    """What leave-one-out says of features F (n, D) for labels Y (n, C), samples weighing root²."""
+    return judge_crossed([F], Y, root, groups, [as_float64(root) * 0 + 1])
 
-    `judges` (n,) is 1 for samples by whose error λ is chosen and 0 for others: features may have seen the
-    labels of some.
+
+def judge_crossed(
+    features: Sequence[Array], Y: Array, root: Array, groups: Groups, judges: Sequence[Array]
+) -> Judged:
+    """The same of samples of which each is judged under one of several features, for one λ.
+
+    `judges` (n,), one for each of the features, is 1 for samples judged under them and 0 for others, whose
+    labels they may have seen.
     """
-    posed = _posed(F, Y, root, groups)
-    with blas_threads_for(min(F.shape)):
-        lam, value, form = _best_form(posed, judges)
-        return Judged(lam, value, _left_out(posed, form))
+    with walker(root, [slice(0)] * len(features)) as walk:
+        posed, _ = walk(lambda F: (_posed(F, Y, root, groups), ()), features)
+        judges = [as_float64(one) for one in judges]
+        with blas_threads_for(min(features[0].shape) if len(features) == 1 else 0):  # else ours share the work
+            lam, value, forms = _best_forms(posed, judges)
+            scores = [_left_out(*one) * judge[:, None] for *one, judge in zip(posed, forms, judges)]
+            return Judged(lam, value, reduce(operator.add, scores))
 
 
 def fit_rows(
     F: Array, Y: Array, root: Array, groups: Groups, judges: Array | None = None
 ) -> tuple[RidgeFit, Judged]:
-    """The classifier at the λ of least error, and what leave-one-out says of it."""
+    """The classifier at the λ of least error, and what leave-one-out says of it.
+
+    `judges` (n,) is 1 for samples by whose error λ is chosen and 0 for others: features may have seen the
+    labels of some.
+    """
     posed = _posed(F, Y, root, groups)
     with blas_threads_for(min(F.shape)):
         return _fit(posed, judges)
@@ -137,7 +153,8 @@ def _rows(A: Array, Y: Array, root: Array, total: float, mean_Y: Array) -> Rows:
 
 
 def _fit(posed: _Posed, judges: Array | None) -> tuple[RidgeFit, Judged]:
-    lam, value, form = _best_form(posed, judges)
+    judges = posed.root * 0 + 1 if judges is None else judges
+    lam, value, (form,) = _best_forms([posed], [as_float64(judges)])
     found = _classifier(posed, coefficients(posed.rows, posed.shared, form), lam)
     return found, Judged(lam, value, _left_out(posed, form))
 
@@ -154,26 +171,28 @@ def _left_out(posed: _Posed, form: Dual | Primal) -> Array:
     return (as_float64(posed.rows.Y) - form.e) / as_float64(posed.root)[:, None] + as_float64(posed.mean_Y)
 
 
-def _best_form(posed: _Posed, judges: Array | None) -> tuple[float, float, Dual | Primal]:
-    """The λ of least error of the judges, that error, and the form at it, which is not computed again."""
-    best: tuple[float, float, Dual | Primal] | None = None
+def _best_forms(
+    posed: Sequence[_Posed], judges: Sequence[Array]
+) -> tuple[float, float, Sequence[Dual | Primal]]:
+    """The λ of least error of the judges, that error, and the forms at it, which are not computed again."""
+    best: tuple[float, float, Sequence[Dual | Primal]] | None = None
     lock = Lock()  # looks may be taken side by side
-    rows, K = posed.rows, posed.shared.K
-    judges = as_float64(posed.root * 0 + 1 if judges is None else judges)
-    judged = float(array_namespace(judges).sum(judges * as_float64(posed.root) ** 2))
+    K, weight = posed[0].shared.K, as_float64(posed[0].root) ** 2
+    judged = sum(float(array_namespace(one).sum(one * weight)) for one in judges)
 
     def error(lam: float) -> float:
         nonlocal best
-        form = left_out(rows, posed.shared, lam)
-        value = loss(form.e * judges[:, None], judged)
+        with walker(K, [slice(0)] * len(posed)) as walk:
+            forms, _ = walk(lambda one: (left_out(one.rows, one.shared, lam), ()), posed)
+        value = sum(loss(form.e * one[:, None], judged) for form, one in zip(forms, judges))
         with lock:
-            best = (value, lam, form) if best is None or (value, lam) < best[:2] else best
+            best = (value, lam, forms) if best is None or (value, lam) < best[:2] else best
         return value
 
     search_lam(error, USUAL_LAM if K.shape[0] >= DEAR else None, _each_in_a_thread(K))
     assert best is not None
-    value, lam, form = best
-    return lam, value, form
+    value, lam, forms = best
+    return lam, value, forms
 
 
 def _each_in_a_thread(K: Array) -> Each:

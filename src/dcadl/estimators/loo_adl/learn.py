@@ -38,6 +38,7 @@ from dcadl.solvers.loo_ridge import (
     Sums,
     fit_rows,
     fit_sums,
+    judge_crossed,
     judge_rows,
     run_sums,
     solve_rows,
@@ -155,16 +156,18 @@ def _cross_fitted(some: Subset, half: np.ndarray, model: Model, first: Atoms, pa
     λ goes by the errors of images that atoms have not seen; by those of others it would be too small.
     """
 
-    def judged(side: int) -> tuple[Judged, Lesson]:
+    def lesson(side: int) -> tuple[tuple[float, Array], tuple[()]]:
         own = learn(some.part(half == side), model, first, passes, whole=len(half))
-        return judged_ridge(some, model, own.atoms, judges=half != side), own
+        return (own.lam, features_of(some.X, model, own.atoms)), ()
 
     with walker(some.X, [slice(0)] * 2) as walk:  # side by side
-        ((of_other, own), (of_own, other)), _ = walk(lambda side: (judged(side), ()), (0, 1))
-    scores = np.where((half == 0)[:, None], fetch(of_own.left_out), fetch(of_other.left_out))
-    lam, learning_lam = (math.sqrt(a.lam * b.lam) for a, b in ((of_own, of_other), (own, other)))
+        found, _ = walk(lesson, (0, 1))
+    lams, features = zip(*found)
+    judges = [loo_adl.as_like(half != side, some.root) for side in (0, 1)]
+    groups = loo_adl.groups_of(model.pyramid, len(first.t))
+    judged = judge_crossed(features, some.Y, some.root, groups, judges)
     alike = len({_learning_levels(model, n) for n in (len(half), *np.bincount(half))}) == 1
-    return CrossFitted(scores, lam, learning_lam if alike else None)
+    return CrossFitted(fetch(judged.left_out), judged.lam, math.sqrt(math.prod(lams)) if alike else None)
 
 
 class Lesson(NamedTuple):
@@ -227,11 +230,10 @@ def _after(state: loo_adl.State) -> Progress:
     return Progress.after(state, state.trace[1:])
 
 
-def judged_ridge(some: Subset, model: Model, atoms: Atoms, judges: np.ndarray | None = None) -> Judged:
-    """What leave-one-out says of the ridge classifier of these images, its λ by `judges`, or by all."""
+def judged_ridge(some: Subset, model: Model, atoms: Atoms) -> Judged:
+    """What leave-one-out says of the ridge classifier of these images."""
     groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
-    chosen = None if judges is None else loo_adl.as_like(judges, some.root)
-    return judge_rows(features_of(some.X, model, atoms), some.Y, some.root, groups, chosen)
+    return judge_rows(features_of(some.X, model, atoms), some.Y, some.root, groups)
 
 
 def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
