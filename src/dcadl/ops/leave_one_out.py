@@ -44,6 +44,11 @@ class Rows(NamedTuple):
         return Rows(self.F[which, :], self.Y[which, :], self.v[which], self.total)
 
 
+def weighed(A: Array, root: Array) -> Array:
+    """Rows of A times the roots of their weights; A itself where all are 1: a pass over memory costs more."""
+    return A if bool(array_namespace(root).all(root == 1)) else A * root[:, None]
+
+
 class Gram(NamedTuple):
     """What all λ share, in float64: FFᵀ/τ or FᵀF/τ, the smaller one, and τ; FᵀY in the primal form alone."""
 

@@ -34,7 +34,7 @@ from dcadl.arrays import (
     fetch,
 )
 from dcadl.ops.codes import by_image
-from dcadl.ops.leave_one_out import Rows, in_turn, loss_and_gradient
+from dcadl.ops.leave_one_out import Rows, in_turn, loss_and_gradient, weighed
 from dcadl.ops.maps import (
     WindowTransform,
     by_row,
@@ -234,13 +234,13 @@ def _loss_of_features(problem: Problem, F: Array) -> tuple[float, Array]:
     share = root * root / total
     m = F.shape[1] // (2 * problem.model.pyramid.n_cells)
     A, standard = standardised(F, share, groups_of(problem.model.pyramid, m))
-    rows = Rows(A * root[:, None], problem.Y, root / total**0.5, total)
+    rows = Rows(weighed(A, root), problem.Y, root / total**0.5, total)
     slices = even_slices(F.shape[0], batch_rows(F, BLOCK_ROWS))
     shared_by_blas = LARGE_SYSTEM <= F.shape[0] <= F.shape[1]  # its threads and ours would be too many
     walk = in_turn if shared_by_blas else problem.walk
     with blas_threads_for(min(F.shape)):
         value, gradient = loss_and_gradient(rows, problem.lam, slices, walk)
-    return value, standardise_back(A, gradient * root[:, None], share, standard)
+    return value, standardise_back(A, weighed(gradient, root), share, standard)
 
 
 # --- the step --------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from dcadl.ops.leave_one_out import (
     gram,
     left_out,
     solution,
+    weighed,
 )
 from dcadl.ops.ridge import Each, loss, mean_square, search_lam, slices_of
 from dcadl.ops.standardise import Groups, Standard, standard_from, standardise, standardised
@@ -81,7 +82,9 @@ def judge_crossed(
     with walker(root, [slice(0)] * len(features)) as walk:
         posed, _ = walk(lambda F: (_posed(F, Y, root, groups), ()), features)
         judges = [as_float64(one) for one in judges]
-        with blas_threads_for(min(features[0].shape) if len(features) == 1 else 0):  # else ours share the work
+        with blas_threads_for(
+            min(features[0].shape) if len(features) == 1 else 0
+        ):  # else ours share the work
             lam, value, forms = _best_forms(posed, judges)
             scores = [_left_out(*one) * judge[:, None] for *one, judge in zip(posed, forms, judges)]
             return Judged(lam, value, reduce(operator.add, scores))
@@ -146,10 +149,8 @@ def _posed(F: Array, Y: Array, root: Array, groups: Groups) -> _Posed:
 
 
 def _rows(A: Array, Y: Array, root: Array, total: float, mean_Y: Array) -> Rows:
-    """Standardised features A, which are overwritten, and labels, rows times the root of their weight."""
-    heavy = root[:, None]
-    A *= heavy
-    return Rows(A, (Y - mean_Y) * heavy, root / math.sqrt(total), total)
+    """Standardised features A and labels, rows times the root of their weight."""
+    return Rows(weighed(A, root), weighed(Y - mean_Y, root), root / math.sqrt(total), total)
 
 
 def _fit(posed: _Posed, judges: Array | None) -> tuple[RidgeFit, Judged]:

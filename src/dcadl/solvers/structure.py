@@ -16,7 +16,7 @@ import numpy as np
 
 from dcadl.arrays import Array, array_namespace, as_float64, fetch
 from dcadl.ops.codes import by_image
-from dcadl.ops.leave_one_out import centred, dual
+from dcadl.ops.leave_one_out import centred, dual, weighed
 from dcadl.ops.maps import (
     WindowTransform,
     inverse_contrast,
@@ -237,7 +237,7 @@ def _level_grams(F: Array, labels: Labels, union: Pyramid, m: int) -> dict[int, 
         cells = int(np.prod(union.sides(level)))
         one = xp.reshape(maps[:, :, begin : begin + cells], (F.shape[0], -1))
         groups = Groups(np.zeros(one.shape[1], int), np.array([float(level)]))
-        A = standardised(one, share, groups)[0] * labels.root[:, None]
+        A = weighed(standardised(one, share, groups)[0], labels.root)
         found[level], begin = as_float64(A @ A.T), begin + cells
     return found
 
