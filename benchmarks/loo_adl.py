@@ -156,7 +156,8 @@ def _choice(grid: Grid, wanted: Candidates, n: int, C: int) -> float:
     per_image = lengths + len(hows) * (_response(thin, m) + _pooling(union, m))
     D = 2 * m * union.n_cells
     looks = len(hows) * len(pools) + len(LAMS) - 1  # one each, the others for the best alone
-    shared = len(hows) * (_first_atoms(thin.d, m) + n**2 * D)
+    kinds = len({"whitened" if how == "whitened-once" else how for how in hows})  # these share their atoms
+    shared = kinds * _first_atoms(thin.d, m) + len(hows) * n**2 * D
     return n * per_image + shared + looks * _look(n, max(n, D), C)  # always by the n × n form
 
 
