@@ -79,12 +79,11 @@ def judge_crossed(
     `judges` (n,), one for each of the features, is 1 for samples judged under them and 0 for others, whose
     labels they may have seen.
     """
+    judges = [as_float64(one) for one in judges]
+    shared_by_blas = min(features[0].shape) if len(features) == 1 else 0  # several keep our own threads busy
     with walker(root, [slice(0)] * len(features)) as walk:
         posed, _ = walk(lambda F: (_posed(F, Y, root, groups), ()), features)
-        judges = [as_float64(one) for one in judges]
-        with blas_threads_for(
-            min(features[0].shape) if len(features) == 1 else 0
-        ):  # else ours share the work
+        with blas_threads_for(shared_by_blas):
             lam, value, forms = _best_forms(posed, judges)
             scores = [_left_out(*one) * judge[:, None] for *one, judge in zip(posed, forms, judges)]
             return Judged(lam, value, reduce(operator.add, scores))

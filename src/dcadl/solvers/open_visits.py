@@ -111,12 +111,8 @@ class OpenVisits:
         first = [v for v in family if awaited.background is not None and v.background is None]
         if first or awaited in family:
             return first[0] if first else awaited
-        deep = [
-            v
-            for v in family
-            if v.depth >= awaited.depth and (v.background is None) == (awaited.background is None)
-        ]
-        return max(deep, key=lambda visit: visit.depth, default=None)
+        alike = [v for v in family if v.background is awaited.background and v.depth >= awaited.depth]
+        return max(alike, key=lambda visit: visit.depth, default=None)
 
     def _make_if_open(self, known: ref[OpenVisit]) -> None:
         visit = known()

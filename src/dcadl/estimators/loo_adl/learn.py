@@ -198,7 +198,7 @@ def learn(
     with walker(some.X, slices) as walk:
         chunks = [some.X[part, :] for part in slices]
         problem = loo_adl.pose(chunks, walk, thin, labels.Y, labels.root, lam or 0.0)
-        if lam is None:
+        if lam is None:  # what suits the first atoms
             groups = loo_adl.groups_of(thin.pyramid, len(first.t))
             lam = judge_rows(loo_adl.features_at(problem, first), some.Y, some.root, groups).lam
             problem = problem._replace(lam=lam)
