@@ -9,6 +9,7 @@ import time
 import uvicorn
 
 DRAIN = 3.0  # seconds that a connection which was accepted before SIGTERM has to send its request in
+LOOKS, LOOK = 5, 0.02  # that must find no connection, and seconds between them
 
 
 class DrainingServer(uvicorn.Server):
@@ -20,7 +21,10 @@ class DrainingServer(uvicorn.Server):
             server.close()
         # A client that keeps its connection open learns from the answer that it has to make a new one.
         self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
-        end = time.monotonic() + DRAIN
-        while self.server_state.connections and not self.force_exit and time.monotonic() < end:
-            await asyncio.sleep(0.02)
+        end, empty = time.monotonic() + DRAIN, 0
+        # What the event loop has just accepted is not among the connections for some of its turns: one empty
+        # look is not enough.
+        while empty < LOOKS and not self.force_exit and time.monotonic() < end:
+            await asyncio.sleep(LOOK)
+            empty = 0 if self.server_state.connections else empty + 1
         await super().shutdown(sockets)
