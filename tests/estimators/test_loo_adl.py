@@ -11,6 +11,10 @@ from dcadl import LOOADL
 from dcadl.estimators.loo_adl import choice
 from dcadl.estimators.loo_adl import images as images_of_loo_adl
 from dcadl.estimators.loo_adl import learn as learning
+from dcadl.ops.patches import patch_grid
+from dcadl.ops.pool import Pyramid
+from dcadl.solvers.loo_adl import Atoms, Model
+from dcadl.solvers.structure import first_looks
 
 QUICK = {"patch_shape": 3, "normalize": "whitened", "pool": (2, 4), "n_atoms": 6, "max_iter": 4}
 
@@ -324,3 +328,17 @@ def test_the_last_ridge_is_as_strong_as_atoms_that_have_not_seen_the_images_ask_
 
     assert model.learned_
     assert model.lam_ == found[0].lam
+
+
+def test_features_under_several_sets_of_atoms_are_those_under_each(digits, rng):
+    X = digits[0].reshape(len(digits[0]), -1)[:50]
+    grid = patch_grid((8, 8), 3, 1)
+    [(transform, atoms)] = first_looks(X, grid, ["whitened"], 4, np.random.RandomState(0))
+    model = Model(transform, Pyramid(grid.counts, (1, 2)))
+    other = Atoms(rng.standard_normal(atoms.Omega.shape), 2 * atoms.t)
+
+    together = learning.features_of(X, model, atoms, other)
+
+    for found, one in zip(together, (atoms, other)):
+        np.testing.assert_allclose(found, learning.features_of(X, model, one)[0], atol=1e-12)
+    assert not np.allclose(*together)

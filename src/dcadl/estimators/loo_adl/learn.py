@@ -156,18 +156,17 @@ def _cross_fitted(some: Subset, half: np.ndarray, model: Model, first: Atoms, pa
     λ goes by the errors of images that atoms have not seen; by those of others it would be too small.
     """
 
-    def lesson(side: int) -> tuple[tuple[float, Array], tuple[()]]:
-        own = learn(some.part(half == side), model, first, passes, whole=len(half))
-        return (own.lam, features_of(some.X, model, own.atoms)), ()
-
     with walker(some.X, [slice(0)] * 2) as walk:  # side by side
-        found, _ = walk(lesson, (0, 1))
-    lams, features = zip(*found)
+        lessons, _ = walk(
+            lambda side: (learn(some.part(half == side), model, first, passes, whole=len(half)), ()), (0, 1)
+        )
+    features = features_of(some.X, model, *(lesson.atoms for lesson in lessons))
     judges = [loo_adl.as_like(half != side, some.root) for side in (0, 1)]
     groups = loo_adl.groups_of(model.pyramid, len(first.t))
     judged = judge_crossed(features, some.Y, some.root, groups, judges)
     alike = len({_learning_levels(model, n) for n in (len(half), *np.bincount(half))}) == 1
-    return CrossFitted(fetch(judged.left_out), judged.lam, math.sqrt(math.prod(lams)) if alike else None)
+    learning_lam = math.sqrt(lessons[0].lam * lessons[1].lam) if alike else None
+    return CrossFitted(fetch(judged.left_out), judged.lam, learning_lam)
 
 
 class Lesson(NamedTuple):
@@ -233,22 +232,30 @@ def _after(state: loo_adl.State) -> Progress:
 def judged_ridge(some: Subset, model: Model, atoms: Atoms) -> Judged:
     """What leave-one-out says of the ridge classifier of these images."""
     groups = loo_adl.groups_of(model.pyramid, len(atoms.t))
-    return judge_rows(features_of(some.X, model, atoms), some.Y, some.root, groups)
+    (F,) = features_of(some.X, model, atoms)
+    return judge_rows(F, some.Y, some.root, groups)
 
 
-def features_of(X: Array, model: Model, atoms: Atoms) -> Array:
-    """Features of images on the backend, one row each."""
-    (filters, t), m = bank(model.transform, atoms, X), len(atoms.t)
-    F = empty((X.shape[0], 2 * m * model.pyramid.n_cells), X)
-    slices = loo_adl.feature_slices(X, model, m)
+def features_of(X: Array, model: Model, *several: Atoms) -> list[Array]:
+    """Features of images on the backend, one row each, under each of several sets of as many atoms.
+
+    What is made of windows before they meet an atom is made once for all sets.
+    """
+    banks = [bank(model.transform, atoms, X) for atoms in several]
+    xp, m, D = array_namespace(X), len(several[0].t), 2 * len(several[0].t) * model.pyramid.n_cells
+    filters, t = (xp.concat(list(column), axis=0) for column in zip(*banks))
+    found = [empty((X.shape[0], D), X) for _ in several]
+    slices = loo_adl.feature_slices(X, model, m * len(several))
 
     def visit(part: slice) -> tuple[None, tuple[()]]:
-        F[part, :] = loo_adl.features(X[part, :], model, filters, t)
+        F = xp.reshape(loo_adl.features(X[part, :], model, filters, t), (-1, 2, len(several), D // 2))
+        for i, one in enumerate(found):
+            one[part, :] = xp.reshape(F[:, :, i, :], (-1, D))
         return None, ()
 
     with walker(X, slices) as walk:
         walk(visit, slices)
-    return F
+    return found
 
 
 def last_ridge(
@@ -265,7 +272,7 @@ def last_ridge(
     whole = keeps_features(n, D, limit)
     judged = np.arange(n) if whole else images.order[LEARNING_IMAGES : LEARNING_IMAGES + JUDGED_IMAGES]
     some = subset(images, judged, n_classes, backend)
-    F = features_of(some.X, model, atoms)
+    (F,) = features_of(some.X, model, atoms)
     if learned.named is not None and learned.lam is not None:
         return solve_rows(F, some.Y, some.root, groups, learned.lam), learned.named
     seen = images.order[: 0 if learned.result is None else LEARNING_IMAGES]
@@ -325,7 +332,7 @@ def _sums_of_run(
 ) -> tuple[None, tuple[Any, ...]]:
     """A visit to some images, here or on a worker."""
     some = subset(run, slice(0, len(run.places)), n_classes, backend)
-    F = features_of(some.X, model, atoms)
+    (F,) = features_of(some.X, model, atoms)
     F -= about
     with blas_threads_for(F.shape[1]):
         return None, run_sums(F, some.Y, some.root)
