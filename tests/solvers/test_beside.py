@@ -72,6 +72,15 @@ def test_its_error_is_raised_where_it_is_asked_for():
         result()
 
 
+def interrupted(block, go_on):
+    """The block, which Ctrl-C ends; then what waits for `go_on` may, and has had its time."""
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    go_on.set()
+    with beside(FEW, lambda: "later") as result:
+        assert result() == "later"
+
+
 def test_what_nobody_has_begun_when_the_block_fails_is_never_done():
     """The only other thread is held up until the block has failed."""
     go_on, done = threading.Event(), []
@@ -80,11 +89,7 @@ def test_what_nobody_has_begun_when_the_block_fails_is_never_done():
         with one_blas_thread(), beside(FEW, go_on.wait), beside(FEW, lambda: done.append(1)):
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        block()
-    go_on.set()
-    with beside(FEW, lambda: "later") as result:
-        assert result() == "later"
+    interrupted(block, go_on)
     assert done == []
 
 
@@ -102,9 +107,5 @@ def test_what_has_begun_when_the_block_fails_ends_at_its_next_walk():
             assert begun.wait(10)
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        block()
-    go_on.set()
-    with beside(FEW, lambda: "later") as result:
-        assert result() == "later"
+    interrupted(block, go_on)
     assert done == []
