@@ -194,6 +194,17 @@ def test_colour_arrays_without_colours_become_grey(call, tmp_path, arrays):
     assert dcadl.load(tmp_path / "m").atoms_.ndim == 3
 
 
+def test_arrays_of_two_channels_are_taken_as_they_are(call, tmp_path, arrays):
+    """They are no colours: there is no grey of them."""
+    images, labels = arrays
+    np.savez(tmp_path / "data.npz", X=np.stack([images, 255 - images], axis=3), y=labels)
+
+    told = call("fit", tmp_path / "data.npz", "-o", tmp_path / "m")
+
+    assert told.exit_code == 0, told.output
+    assert dcadl.load(tmp_path / "m").atoms_.shape[-1] == 2
+
+
 def test_the_size_that_large_arrays_are_worked_on_is_said(call, tmp_path, rng):
     np.savez(
         tmp_path / "data.npz", X=rng.integers(0, 255, (12, 130, 130), dtype=np.uint8), y=np.arange(12) % 2

@@ -69,12 +69,11 @@ def make_plan(data: str, size: Any, color: bool | None, *, settled: bool) -> Rea
 
 def settle_color(plan: ReadingPlan, samples: Labelled, seed: int) -> tuple[ReadingPlan, Labelled]:
     """Colour pictures in grey, where grey tells the classes apart better."""
-    if not plan.open_color or samples.X.ndim < 4:
+    if not plan.open_color or samples.X.ndim < 4 or samples.X.shape[-1] != 3:  # two channels are no colours
         return plan, samples
     if (samples.X[..., :1] == samples.X).all():
-        return plan._replace(color=False, why=": their channels are equal"), samples._replace(
-            X=samples.X[..., 0]
-        )
+        one = samples._replace(X=samples.X[..., 0].copy())  # which does not keep the others
+        return plan._replace(color=False, why=": their channels are equal"), one
     grey = samples.X @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
     few = by_turns(samples.y)[:COMPARED]
     in_grey, in_color = (_left_out_error(X[few], samples.y[few], seed) for X in (grey, samples.X))

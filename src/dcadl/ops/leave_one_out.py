@@ -44,9 +44,14 @@ class Rows(NamedTuple):
         return Rows(self.F[which, :], self.Y[which, :], self.v[which], self.total)
 
 
+def weigh_alike(root: Array) -> bool:
+    """Whether all weights are 1: to multiply by their roots would cost a pass over memory for nothing."""
+    return bool(array_namespace(root).all(root == 1))
+
+
 def weighed(A: Array, root: Array) -> Array:
-    """Rows of A times the roots of their weights; A itself where all are 1: a pass over memory costs more."""
-    return A if bool(array_namespace(root).all(root == 1)) else A * root[:, None]
+    """Rows of A times the roots of their weights; A itself where all are 1."""
+    return A if weigh_alike(root) else A * root[:, None]
 
 
 class Gram(NamedTuple):

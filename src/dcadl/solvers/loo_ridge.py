@@ -20,6 +20,7 @@ from dcadl.ops.leave_one_out import (
     gram,
     left_out,
     solution,
+    weigh_alike,
     weighed,
 )
 from dcadl.ops.ridge import Each, loss, mean_square, search_lam, slices_of
@@ -148,8 +149,10 @@ def _posed(F: Array, Y: Array, root: Array, groups: Groups) -> _Posed:
 
 
 def _rows(A: Array, Y: Array, root: Array, total: float, mean_Y: Array) -> Rows:
-    """Standardised features A and labels, rows times the root of their weight."""
-    return Rows(weighed(A, root), weighed(Y - mean_Y, root), root / math.sqrt(total), total)
+    """Standardised features A, which are overwritten, and labels, rows times the root of their weight."""
+    if not weigh_alike(root):
+        A *= root[:, None]
+    return Rows(A, weighed(Y - mean_Y, root), root / math.sqrt(total), total)
 
 
 def _fit(posed: _Posed, judges: Array | None) -> tuple[RidgeFit, Judged]:

@@ -155,7 +155,6 @@ def _cross_fitted(some: Subset, half: np.ndarray, model: Model, first: Atoms, pa
 
     λ goes by the errors of images that atoms have not seen; by those of others it would be too small.
     """
-
     with walker(some.X, [slice(0)] * 2) as walk:  # side by side
         lessons, _ = walk(
             lambda side: (learn(some.part(half == side), model, first, passes, whole=len(half)), ()), (0, 1)
